@@ -1,0 +1,93 @@
+# Weir: every task of developers and CI. `make` alone lists them.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# Go may lie outside PATH, and an older one may fetch the version that go.mod names.
+export PATH := $(PATH):/usr/local/go/bin
+export GOTOOLCHAIN ?= auto
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+GO_BUILD := go build -trimpath -ldflags '-X main.version=$(VERSION)'
+# How long each fuzz target runs.
+FUZZTIME ?= 5s
+
+# Packages whose tests name capabilities of the machine need its kernel; the others run anywhere.
+needs_kernel = go list -f '{{.ImportPath}} {{join .TestImports " "}} {{join .XTestImports " "}}' ./... \
+	| awk '{print $$1, / [^ ]*internal\/testenv( |$$)/ ? "kernel" : "any"}'
+# What runs in the VM: the packages that speak to IPVS, BPF and cgroups.
+VM_TESTS := nodeagent nodeagent/arrivals nodeagent/host nodeagent/ipvs nodeagent/usage
+VM_REQUIRE := root,ipvs,btf,dummy,nftables,cgroup2
+
+gotestsum = go tool gotestsum --format standard-quiet --jsonfile out/test/$@.json
+
+.PHONY: help
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: deps
+deps: ## install what a Debian 12 or 13 machine lacks, as root; asks first
+	@hack/deps.sh
+
+.PHONY: build
+build: ## compile all binaries into bin/
+	@echo "build: bin/ at $(VERSION); the first build also fetches the Go modules"
+	@CGO_ENABLED=0 $(GO_BUILD) -o bin/ ./cmd/nodeagent ./cmd/weirctl
+	@$(GO_BUILD) -o bin/ ./cmd/optimizer
+	@CGO_ENABLED=0 $(GO_BUILD) -o bin/ ./test/lab/cmd/lab ./test/lab/cmd/vmrun
+
+.PHONY: generate
+generate: ## rebuild the eBPF objects and their Go bindings with clang 19
+	@echo "generate: compiling bpf/*.c"
+	@go generate ./...
+
+.PHONY: check-generate
+check-generate: generate ## fail where the committed generated files differ from rebuilt ones
+	@git diff --exit-code --stat -- bpf || { echo "check-generate: commit what make generate wrote" >&2; exit 1; }
+
+.PHONY: lint
+lint: ## gofmt, go vet, staticcheck, import rules, shellcheck, text rules
+	@hack/lint.sh
+
+.PHONY: test
+test: build lint check-generate test-unit fuzz test-kernel test-vm test-lab ## run every check and test, as root
+	@hack/summary.sh out/test
+
+.PHONY: test-unit
+test-unit: ## tests that need nothing of the kernel, with the race detector
+	@echo "test-unit: go test -race"; mkdir -p out/test
+	@$(gotestsum) -- -race $$($(needs_kernel) | sed -n 's/ any$$//p')
+
+.PHONY: fuzz
+fuzz: ## run each fuzz target for FUZZTIME (5s)
+	@hack/fuzz.sh $(FUZZTIME)
+
+.PHONY: test-kernel
+test-kernel: ## tests on this machine's kernel; a feature that it should have must be there
+	@export WEIR_REQUIRE=$$(hack/capabilities.sh); mkdir -p out/test; \
+	echo "test-kernel: Linux $$(uname -r), which must have $$WEIR_REQUIRE"; \
+	$(gotestsum) -- -race -count=1 $$($(needs_kernel) | sed -n 's/ kernel$$//p')
+
+.PHONY: test-vm
+test-vm: build ## the same tests on a kernel with IPVS, in a virtual machine where this one has none
+	@hack/test-vm.sh $(VM_REQUIRE) $(VM_TESTS)
+
+.PHONY: test-lab
+test-lab: build ## the whole loop in the lab, for a short while
+	@echo "test-lab: a short run of the demo"
+	@bin/lab demo --smoke
+
+.PHONY: demo
+demo: deps build ## three nodes, live traffic, Weir against plain IPVS; results in out/demo
+	@bin/lab demo
+
+.PHONY: bench
+bench: ## Go benchmarks
+	@echo "bench: go test -bench"; mkdir -p out/bench
+	@go test -run='^$$' -bench=. -benchmem ./... | tee out/bench/go.txt
+
+.PHONY: clean
+clean: ## remove what was built and measured
+	@rm -rf bin out

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Runs every fuzz target of the module, one after another, each for $1 (a Go duration, 5s where absent).
+set -euo pipefail
+
+budget=${1:-5s}
+targets=()
+while IFS=: read -r file name; do
+	targets+=("./$(dirname "$file") $name")
+done < <(git ls-files -co --exclude-standard '*_test.go' | xargs -r grep -oHE '^func Fuzz[A-Za-z0-9_]*' | sed 's/func //')
+
+for target in "${targets[@]}"; do
+	read -r package name <<<"$target"
+	printf 'fuzz: %s %s for %s\n' "$package" "$name" "$budget"
+	go test -run='^$' -fuzz="^$name\$" -fuzztime="$budget" "$package" | sed "/^fuzz: elapsed/d"
+done
+printf 'fuzz: %d targets\n' "${#targets[@]}"
