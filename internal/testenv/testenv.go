@@ -31,6 +31,7 @@ const (
 	CgroupV2 Capability = "cgroup2"  // unified hierarchy at /sys/fs/cgroup
 	Redis    Capability = "redis"    // redis-server on PATH
 	NFTables Capability = "nftables" // nft on PATH and in the kernel
+	Qemu     Capability = "qemu"     // qemu-system-x86_64 on PATH
 )
 
 // Require skips t, or fails it where WEIR_REQUIRE lists the capability, unless
@@ -61,6 +62,7 @@ var probes = map[Capability]func() bool{
 	CgroupV2: func() bool { _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); return err == nil },
 	Redis:    func() bool { _, err := exec.LookPath("redis-server"); return err == nil },
 	NFTables: func() bool { return exec.Command("nft", "list", "ruleset").Run() == nil },
+	Qemu:     func() bool { _, err := exec.LookPath("qemu-system-x86_64"); return err == nil },
 }
 
 func hasIPVS() bool {
