@@ -35,7 +35,7 @@ go_is_new_enough() {
 	((BASH_REMATCH[1] > 1 || BASH_REMATCH[2] >= 21))
 }
 
-known_to_apt() { apt-cache policy "$1" | grep -q 'Candidate: [^(]'; }
+known_to_apt() { [[ $(apt-cache policy "$1") =~ Candidate:\ [^\(] ]]; }
 
 # debian_entry prints "URI SOURCE-FILE:LINE" of the machine's own Debian release.
 debian_entry() {
@@ -105,7 +105,7 @@ if ((${#want[@]} + ${#want_newer[@]} == 0)); then
 fi
 [[ $EUID == 0 ]] || die "root is needed to install: ${want[*]} ${want_newer[*]}"
 
-say "will install with apt: ${want[*]} ${want_newer[*]}"
+say "will install with apt:${want[*]:+ ${want[*]}}${want_newer[*]:+ ${want_newer[*]}}"
 say "services that come with them are neither started nor enabled"
 confirm
 say "reading the package lists"
@@ -122,10 +122,11 @@ fi
 if ((${#want[@]})); then install "${want[@]}"; fi
 if ((${#want_newer[@]})); then
 	from=("${want_newer[@]}")
-	if [[ -e $source_file ]]; then from=("${want_newer[@]/%//trixie}"); fi
+	if [[ -e $source_file ]]; then from=(-t trixie "${want_newer[@]}"); fi
 	replaced=$(lifted "${from[@]}")
 	if [[ $replaced ]]; then
-		say "will replace installed packages by those of trixie: $replaced"
+		say "HiGHS of trixie needs its C and C++ libraries, and with them base-files, so that /etc/os-release will name Debian 13"
+		say "will lift installed packages to those of trixie: $replaced"
 		confirm
 	fi
 	install "${from[@]}"
