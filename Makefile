@@ -17,8 +17,8 @@ FUZZTIME ?= 5s
 # Packages whose tests name capabilities of the machine need its kernel; the others run anywhere.
 needs_kernel = go list -f '{{.ImportPath}} {{join .TestImports " "}} {{join .XTestImports " "}}' ./... \
 	| awk '{print $$1, / [^ ]*internal\/testenv( |$$)/ ? "kernel" : "any"}'
-# What runs in the VM: the packages that speak to IPVS, BPF and cgroups.
-VM_TESTS := nodeagent nodeagent/arrivals nodeagent/host nodeagent/ipvs nodeagent/usage
+# What runs in the VM: the packages that speak to IPVS, BPF and cgroups, and what its kernel must have.
+VM_TESTS := ./nodeagent/...
 VM_REQUIRE := root,ipvs,btf,dummy,nftables,cgroup2
 
 gotestsum = go tool gotestsum --format standard-quiet --jsonfile out/test/$@.json
@@ -71,8 +71,9 @@ test-kernel: ## tests on this machine's kernel; a feature that it should have mu
 	$(gotestsum) -- -race -count=1 $$($(needs_kernel) | sed -n 's/ kernel$$//p')
 
 .PHONY: test-vm
-test-vm: build ## the same tests on a kernel with IPVS, in a virtual machine where this one has none
-	@hack/test-vm.sh $(VM_REQUIRE) $(VM_TESTS)
+test-vm: build ## the node agent's tests on a Debian kernel with IPVS, in an emulated machine
+	@echo "test-vm: a Debian kernel under qemu, which must have $(VM_REQUIRE)"; mkdir -p out/test
+	@WEIR_REQUIRE=$(VM_REQUIRE) $(gotestsum) -- -count=1 -p 1 -exec "$(CURDIR)/bin/vmrun --share $(CURDIR)/out --" $(VM_TESTS)
 
 .PHONY: test-lab
 test-lab: build ## the whole loop in the lab, for a short while
