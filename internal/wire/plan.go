@@ -4,8 +4,17 @@ package wire
 
 import "time"
 
+// Pulse tells agents that the optimizer lives: it is written every period, while
+// splits and ratios are written only when they change.
+type Pulse struct {
+	Version int       `json:"version"`
+	Epoch   int64     `json:"epoch"`
+	Period  int64     `json:"period"`
+	At      time.Time `json:"at"`
+}
+
 // Plan is the optimizer's last decisions and its own state: it reads it after a
-// restart, agents take its freshness from it, weirctl shows it.
+// restart, weirctl shows it.
 type Plan struct {
 	Version int       `json:"version"`
 	Epoch   int64     `json:"epoch"`
@@ -36,6 +45,13 @@ type DispatchPlan struct {
 type Cost struct {
 	Value  float64 `json:"value"`
 	Source string  `json:"source"`
+}
+
+func (p *Pulse) validate() error {
+	if err := checkVersion(p.Version); err != nil {
+		return err
+	}
+	return checkStamp(p.Epoch, p.Period)
 }
 
 func (p *Plan) validate() error {

@@ -34,6 +34,7 @@ func TestMessagesSurviveARoundTrip(t *testing.T) {
 	s := exampleSplit()
 	roundTrip(t, &s)
 	roundTrip(t, &Ratios{Version: Version, Epoch: 1, Period: 7, At: epoch, Node: "edge-1", Services: map[string]Share{"shop/web:http": s.Share}})
+	roundTrip(t, &Pulse{Version: Version, Epoch: 1, Period: 7, At: epoch})
 	roundTrip(t, &Plan{Version: Version, Epoch: 1, Period: 7, At: epoch, Seconds: 5, Degraded: []string{"redis: slow"},
 		Dispatch: &DispatchPlan{Status: "optimal", Arrived: 3, Served: 3, Bound: 3, Why: []string{"fits"},
 			TaskCosts: map[string]map[string]Cost{"shop/web:http": {"workers": {Value: 0.05, Source: "estimated"}}}}})
@@ -133,6 +134,7 @@ func FuzzDecode(f *testing.F) {
 		decoded(t, data, func(d []byte) (*Split, error) { m, err := Decode[Split](d); return &m, err })
 		decoded(t, data, func(d []byte) (*Ratios, error) { m, err := Decode[Ratios](d); return &m, err })
 		decoded(t, data, func(d []byte) (*Plan, error) { m, err := Decode[Plan](d); return &m, err })
+		decoded(t, data, func(d []byte) (*Pulse, error) { m, err := Decode[Pulse](d); return &m, err })
 	})
 }
 
