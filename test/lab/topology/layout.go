@@ -5,6 +5,7 @@ package topology
 import (
 	"fmt"
 	"net/netip"
+	"regexp"
 	"strings"
 )
 
@@ -12,11 +13,14 @@ import (
 type Config struct {
 	// Prefix begins the name of every network namespace, cgroup and folder of
 	// the lab, so that two labs, and what is not a lab's, stay apart. Empty is
-	// "weir-".
+	// DefaultPrefix.
 	Prefix string
 	Nodes  []string // 1 to 250 names
 	Pods   []PodSpec
 }
+
+// DefaultPrefix begins the names of a lab that names none.
+const DefaultPrefix = "weir-"
 
 // PodSpec names a pod and the node that it runs on. At most 240 to a node.
 type PodSpec struct {
@@ -74,6 +78,9 @@ const (
 	firstPod      = 10 // host part of a node's first pod
 )
 
+// plainName is what names, which become names of files, are made of.
+var plainName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
+
 var (
 	clientSources4 = netip.MustParsePrefix("10.9.0.0/24")
 	clientSources6 = netip.MustParsePrefix("fd00:10:9::/64")
@@ -87,7 +94,10 @@ var (
 func Lay(cfg Config) (*Layout, error) {
 	prefix := cfg.Prefix
 	if prefix == "" {
-		prefix = "weir-"
+		prefix = DefaultPrefix
+	}
+	if !plainName.MatchString(prefix) {
+		return nil, fmt.Errorf("topology: %q can't be a lab's prefix", prefix)
 	}
 	if len(cfg.Nodes) == 0 || len(cfg.Nodes) > maxNodes {
 		return nil, fmt.Errorf("topology: %d nodes, want 1 to %d", len(cfg.Nodes), maxNodes)
@@ -100,6 +110,9 @@ func Lay(cfg Config) (*Layout, error) {
 	}
 	names := map[string]bool{l.Bridge: true, l.Control.Namespace: true, l.Client.Namespace: true}
 	for i, name := range cfg.Nodes {
+		if !plainName.MatchString(name) {
+			return nil, fmt.Errorf("topology: %q can't be a node's name", name)
+		}
 		node := layNode(prefix, name, i+1)
 		if names[node.Namespace] {
 			return nil, fmt.Errorf("topology: node %q: namespace %s is taken", name, node.Namespace)
@@ -108,6 +121,9 @@ func Lay(cfg Config) (*Layout, error) {
 		l.Nodes = append(l.Nodes, node)
 	}
 	for _, spec := range cfg.Pods {
+		if !plainName.MatchString(strings.Replace(spec.Name, "/", "-", 1)) {
+			return nil, fmt.Errorf("topology: %q can't be a pod's name", spec.Name)
+		}
 		node := l.node(spec.Node)
 		if node == nil {
 			return nil, fmt.Errorf("topology: pod %q: unknown node %q", spec.Name, spec.Node)

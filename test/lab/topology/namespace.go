@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
@@ -32,25 +31,10 @@ func makeNamespace(name string) error {
 // removeNamespace unmounts the named network namespace. It lives on while
 // processes are in it.
 func removeNamespace(name string) error {
-	if err := netns.DeleteNamed(name); err != nil && !os.IsNotExist(err) {
+	if err := gone(netns.DeleteNamed(name)); err != nil {
 		return fmt.Errorf("remove network namespace %s: %w", name, err)
 	}
 	return nil
-}
-
-// namedWith returns the names of the namespaces that begin with prefix.
-func namedWith(prefix string) ([]string, error) {
-	entries, err := os.ReadDir(namedDir)
-	if err != nil && !os.IsNotExist(err) {
-		return nil, fmt.Errorf("list network namespaces: %w", err)
-	}
-	var names []string
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), prefix) {
-			names = append(names, e.Name())
-		}
-	}
-	return names, nil
 }
 
 // Do runs f on a thread that is in the named network namespace. Sockets that f

@@ -9,19 +9,15 @@ package topology
 
 import (
 	"errors"
-	"fmt"
 	"os"
-	"path/filepath"
-	"strings"
 	"sync"
-
-	"golang.org/x/sys/unix"
 )
 
 // Topology is a lab that stands.
 type Topology struct {
 	*Layout
-	state   string // folder of the lab's mounts
+	state   string   // folder of the lab's mounts
+	lock    *os.File // held as long as the lab stands
 	mu      sync.Mutex
 	running map[*Process]bool
 }
@@ -33,16 +29,20 @@ func Build(cfg Config) (*Topology, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := Remove(layout.Prefix); err != nil {
+	lock, err := acquire(layout.Prefix)
+	if err != nil {
 		return nil, err
 	}
-	t := &Topology{Layout: layout, state: stateDir(layout.Prefix), running: map[*Process]bool{}}
-	err = (&builder{Layout: layout}).build()
-	if err == nil {
-		err = t.mount()
-	}
-	if err != nil {
-		return nil, errors.Join(err, Remove(layout.Prefix))
+	t := &Topology{Layout: layout, state: stateDir(layout.Prefix), lock: lock, running: map[*Process]bool{}}
+	for _, step := range []func() error{
+		func() error { return remove(layout.Prefix) },
+		t.writeNames,
+		(&builder{Layout: layout}).build,
+		t.mount,
+	} {
+		if err := step(); err != nil {
+			return nil, errors.Join(err, t.Close())
+		}
 	}
 	return t, nil
 }
@@ -58,39 +58,5 @@ func (t *Topology) Close() error {
 	for _, p := range running {
 		p.kill()
 	}
-	return Remove(t.Prefix)
+	return errors.Join(remove(t.Prefix), release(t.lock, t.Prefix))
 }
-
-// Remove takes away the lab of that prefix, whoever built it: its processes, the
-// cgroups, mounts and namespaces. It is no error when there is none.
-func Remove(prefix string) error {
-	if prefix == "" || strings.ContainsAny(prefix, "/*?[") {
-		return fmt.Errorf("topology: %q can't be a lab's prefix", prefix)
-	}
-	state := stateDir(prefix)
-	errs := []error{removeCgroups(filepath.Join(state, "cgroup", labCgroup(prefix)))}
-	names, err := namedWith(prefix)
-	errs = append(errs, err)
-	for _, name := range names {
-		errs = append(errs, removeNamespace(name))
-	}
-	mounts, _ := filepath.Glob(filepath.Join(state, "bpf", "*"))
-	for _, m := range append(mounts, filepath.Join(state, "cgroup")) {
-		if err := unix.Unmount(m, unix.MNT_DETACH); err != nil && err != unix.EINVAL && err != unix.ENOENT {
-			errs = append(errs, fmt.Errorf("unmount %s: %w", m, err))
-			continue
-		}
-		if err := os.Remove(m); err != nil && !os.IsNotExist(err) {
-			errs = append(errs, err)
-		}
-	}
-	for _, dir := range []string{filepath.Join(state, "bpf"), state} {
-		if err := os.Remove(dir); err != nil && !os.IsNotExist(err) {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
-}
-
-func stateDir(prefix string) string  { return filepath.Join("/run", labCgroup(prefix)) }
-func labCgroup(prefix string) string { return strings.TrimSuffix(prefix, "-") + "-lab" }

@@ -43,7 +43,7 @@ func build(t *testing.T, cfg Config) *Topology {
 // leftovers lists what of the test's lab is still there.
 func leftovers(t *testing.T) []string {
 	t.Helper()
-	left, err := namedWith(testPrefix)
+	left, err := filepath.Glob(filepath.Join(namedDir, testPrefix+"*"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,6 +216,35 @@ func TestProcessSeesItsOwnMachine(t *testing.T) {
 	if got := run(t, lab, pod, "grep ^0:: /proc/self/cgroup; cat "+lab.CgroupOf(pod)+"/script/cgroup.procs | wc -l"); !strings.HasPrefix(
 		got, "0::/weirtest-lab/edge-1/pod-shop-a/script\n") || strings.HasSuffix(got, "\n0") {
 		t.Errorf("the pod's process tells its cgroup as %q", got)
+	}
+}
+
+// A lab whose process is gone is taken away by the next; one that stands is left
+// alone, and so are namespaces that only have a similar name.
+func TestOnlyTheAbandonedIsTakenAway(t *testing.T) {
+	lab := build(t, Config{Nodes: []string{"edge-1"}})
+	if err := Remove(testPrefix); err == nil {
+		t.Error("a lab that stands was removed")
+	}
+	if _, err := Build(Config{Prefix: testPrefix, Nodes: []string{"edge-1"}}); err == nil {
+		t.Error("a second lab was built over one that stands")
+	}
+	foreign := testPrefix + "foreign"
+	if err := makeNamespace(foreign); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = removeNamespace(foreign) }()
+	lab.lock.Close() // as the kernel does when the process ends
+	again, err := Build(Config{Prefix: testPrefix, Nodes: []string{"edge-2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lab.lock = again.lock // for the cleanup
+	if _, err := os.Stat(filepath.Join(namedDir, lab.Nodes[0].Namespace)); err == nil {
+		t.Errorf("namespace %s was left behind", lab.Nodes[0].Namespace)
+	}
+	if _, err := os.Stat(filepath.Join(namedDir, foreign)); err != nil {
+		t.Errorf("a namespace of somebody else's: %v", err)
 	}
 }
 
