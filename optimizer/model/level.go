@@ -63,14 +63,6 @@ func (g vessels) breaks(to []float64) []float64 {
 	return to
 }
 
-func (g vessels) most() float64 {
-	sum := 0.0
-	for i := range g {
-		sum += g[i].most
-	}
-	return sum
-}
-
 // fill spreads total over the vessels such that their levels are lexicographically min-max, into out. Tasks that
 // no level depends on are spread evenly. total is at most g.most(), up to rounding.
 func (g vessels) fill(total float64, out []float64) {
