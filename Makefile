@@ -14,11 +14,7 @@ GO_BUILD := go build -trimpath -ldflags '-X main.version=$(VERSION)'
 # How long each fuzz target runs.
 FUZZTIME ?= 5s
 
-# Packages whose tests name capabilities of the machine need its kernel; the others run anywhere.
-needs_kernel = go list -f '{{.ImportPath}} {{join .TestImports " "}} {{join .XTestImports " "}}' ./... \
-	| awk '{print $$1, / [^ ]*internal\/testenv( |$$)/ ? "kernel" : "any"}'
-# What runs in the VM: the packages that speak to IPVS, BPF and cgroups, and what its kernel must have.
-VM_TESTS := ./nodeagent/...
+# What the kernel of the VM must have.
 VM_REQUIRE := root,ipvs,btf,dummy,nftables,cgroup2
 
 gotestsum = go tool gotestsum --format standard-quiet --jsonfile out/test/$@.json
@@ -58,7 +54,7 @@ test: build lint check-generate test-unit fuzz test-kernel test-vm test-lab ## r
 .PHONY: test-unit
 test-unit: ## tests that need nothing of the kernel, with the race detector
 	@echo "test-unit: go test -race"; mkdir -p out/test
-	@$(gotestsum) -- -race $$($(needs_kernel) | sed -n 's/ any$$//p')
+	@$(gotestsum) -- -race $$(hack/packages.sh any ./...)
 
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME (5s)
@@ -68,12 +64,13 @@ fuzz: ## run each fuzz target for FUZZTIME (5s)
 test-kernel: ## tests on this machine's kernel; a feature that it should have must be there
 	@export WEIR_REQUIRE=$$(hack/capabilities.sh); mkdir -p out/test; \
 	echo "test-kernel: Linux $$(uname -r), which must have $$WEIR_REQUIRE"; \
-	$(gotestsum) -- -race -count=1 $$($(needs_kernel) | sed -n 's/ kernel$$//p')
+	$(gotestsum) -- -race -count=1 $$(hack/packages.sh kernel ./...)
 
 .PHONY: test-vm
 test-vm: build ## the node agent's tests on a Debian kernel with IPVS, in an emulated machine
 	@echo "test-vm: a Debian kernel under qemu, which must have $(VM_REQUIRE)"; mkdir -p out/test
-	@WEIR_REQUIRE=$(VM_REQUIRE) $(gotestsum) -- -count=1 -p 1 -exec "$(CURDIR)/bin/vmrun --share $(CURDIR)/out --" $(VM_TESTS)
+	@WEIR_REQUIRE=$(VM_REQUIRE) $(gotestsum) -- -count=1 -p 1 -exec "$(CURDIR)/bin/vmrun --share $(CURDIR)/out --" \
+		$$(hack/packages.sh kernel ./nodeagent/...)
 
 .PHONY: test-lab
 test-lab: build ## the whole loop in the lab, for a short while
