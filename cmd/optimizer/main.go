@@ -41,11 +41,12 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "optimizer",
 		Short:         "Split, place and size the pods of a cluster from measured demand",
+		Version:       version,
 		Args:          cobra.NoArgs, // an unknown command is an error
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newSolve())
+	root.AddCommand(newRun(), newSolve())
 	return root
 }

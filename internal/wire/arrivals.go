@@ -45,8 +45,8 @@ type ServiceArrivals struct {
 	// Origins splits Tasks by where the clients sit: the top few by name,
 	// the others under "rest".
 	Origins map[string]uint64 `json:"origins,omitempty"`
-	// Pods counts the connections that IPVS gave to each pod in the interval.
-	Pods map[string]uint64 `json:"pods,omitempty"`
+	// Pods splits Tasks by the pod that IPVS gave them to.
+	Pods map[string]float64 `json:"pods,omitempty"`
 }
 
 // Usage is what a node and its pods consumed, by resource.
@@ -101,6 +101,11 @@ func (s ServiceArrivals) validate(field, name string) error {
 	}
 	if s.Tasks > s.Total {
 		return fieldError(fmt.Sprintf("%s.%s.tasks", field, name), s.Tasks, fmt.Sprintf("at most total, which is %d", s.Total))
+	}
+	for pod, v := range s.Pods {
+		if err := checkQuantity(fmt.Sprintf("%s.%s.pods.%s", field, name, pod), v); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ func exampleArrivals() Arrivals {
 	return Arrivals{
 		Version: Version, Node: "edge-1", Agent: "v0", Counters: "b/1", Boot: "b", Attachment: "netfilter",
 		Period: 7, Start: epoch, End: epoch.Add(5 * time.Second),
-		Services: map[string]ServiceArrivals{"shop/web:http": {Tasks: 3, Total: 9, Origins: map[string]uint64{"edge-1": 2, "rest": 1}, Pods: map[string]uint64{"shop/web-a": 3}}},
+		Services: map[string]ServiceArrivals{"shop/web:http": {Tasks: 3, Total: 9, Origins: map[string]uint64{"edge-1": 2, "rest": 1}, Pods: map[string]float64{"shop/web-a": 3}}},
 		Usage: Usage{Node: Reading{Used: map[string]float64{"cpu": 0.5}},
 			Pods: map[string]Reading{"shop/web-a": {Used: map[string]float64{"workers": 1.5}, Capacity: map[string]float64{"workers": 4}}}},
 	}
