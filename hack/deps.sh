@@ -35,7 +35,11 @@ go_is_new_enough() {
 	((BASH_REMATCH[1] > 1 || BASH_REMATCH[2] >= 21))
 }
 
-known_to_apt() { [[ $(apt-cache policy "$1") =~ Candidate:\ [^\(] ]]; }
+# apt's lists hold Debian 13, which has HiGHS and the kernel of the virtual machine.
+apt_knows_trixie() { [[ $(apt-cache policy) =~ n=trixie, ]]; }
+
+# bin/vmrun keeps the kernel that it once fetched.
+kernel_at_hand() { compgen -G "${XDG_CACHE_HOME:-$HOME/.cache}/weir/kernel/6.*" >/dev/null || apt_knows_trixie; }
 
 # debian_entry prints "URI SOURCE-FILE:LINE" of the machine's own Debian release.
 debian_entry() {
@@ -99,20 +103,20 @@ release=$(. /etc/os-release && printf '%s %s' "${ID:-}" "${VERSION_ID:-}")
 mapfile -t want < <(missing "${packages[@]}")
 mapfile -t want_newer < <(missing "${newer[@]}")
 if ! go_is_new_enough; then want_newer+=(golang-go); fi
-if ((${#want[@]} + ${#want_newer[@]} == 0)); then
+if ((${#want[@]} + ${#want_newer[@]} == 0)) && kernel_at_hand; then
 	say "all is installed"
 	exit 0
 fi
-[[ $EUID == 0 ]] || die "root is needed to install: ${want[*]} ${want_newer[*]}"
+[[ $EUID == 0 ]] || die "root is needed to install packages and their sources: ${want[*]} ${want_newer[*]}"
 
-say "will install with apt:${want[*]:+ ${want[*]}}${want_newer[*]:+ ${want_newer[*]}}"
+say "will read the package lists and install with apt:${want[*]:+ ${want[*]}}${want_newer[*]:+ ${want_newer[*]}}"
 say "services that come with them are neither started nor enabled"
 confirm
 say "reading the package lists"
 apt-get update -q
 
-if ((${#want_newer[@]})) && ! known_to_apt libhighs-dev; then
-	say "this release has no HiGHS: will add Debian 13 (trixie) as a source, at priority 100, so that nothing else comes from it"
+if ! apt_knows_trixie; then
+	say "this release has neither HiGHS nor a kernel for the tests: will add Debian 13 (trixie) as a source, at priority 100, so that nothing else comes from it"
 	say "  $source_file and $pin_file, from the mirror this machine uses"
 	confirm
 	add_trixie_source
@@ -125,8 +129,8 @@ if ((${#want_newer[@]})); then
 	if [[ -e $source_file ]]; then from=(-t trixie "${want_newer[@]}"); fi
 	replaced=$(lifted "${from[@]}")
 	if [[ $replaced ]]; then
-		say "HiGHS of trixie needs its C and C++ libraries, and with them base-files, so that /etc/os-release will name Debian 13"
-		say "will lift installed packages to those of trixie: $replaced"
+		say "will replace installed packages by newer ones: $replaced"
+		if [[ $replaced == *base-files* ]]; then say "(HiGHS needs the newer C library, and that base-files: /etc/os-release will name Debian 13)"; fi
 		confirm
 	fi
 	install "${from[@]}"
