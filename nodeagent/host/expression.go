@@ -73,6 +73,16 @@ func isReply() expressions {
 	return join(expression("ct", u32(unix.NFTA_CT_DREG, first), u32(unix.NFTA_CT_KEY, unix.NFT_CT_DIRECTION)), equals(1))
 }
 
+// isNotDNAT is ct status ! dnat: no destination NAT by conntrack.
+func isNotDNAT() expressions {
+	mask := binary.NativeEndian.AppendUint32(nil, 1<<5) // IPS_DST_NAT
+	return join(expression("ct", u32(unix.NFTA_CT_DREG, first), u32(unix.NFTA_CT_KEY, unix.NFT_CT_STATUS)),
+		expression("bitwise", u32(unix.NFTA_BITWISE_SREG, first), u32(unix.NFTA_BITWISE_DREG, first), u32(unix.NFTA_BITWISE_LEN, 4),
+			nest(unix.NFTA_BITWISE_MASK, field{Type: unix.NFTA_DATA_VALUE, Data: mask}),
+			nest(unix.NFTA_BITWISE_XOR, field{Type: unix.NFTA_DATA_VALUE, Data: make([]byte, 4)})),
+		equals(0, 0, 0, 0))
+}
+
 // isFromLocal is fib saddr type local.
 func isFromLocal() expressions {
 	return join(expression("fib", u32(unix.NFTA_FIB_DREG, first),

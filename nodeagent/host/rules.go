@@ -16,7 +16,9 @@ const (
 	// afterIPVS is behind IPVS at LOCAL_IN (98 and 99) and destination NAT (100):
 	// what arrives here for a virtual server's address was not taken by IPVS.
 	afterIPVS = 110
-	sourceNAT = 100
+	// afterLocalIPVS is behind IPVS at LOCAL_OUT (-99 and -98).
+	afterLocalIPVS = -90
+	sourceNAT      = 100
 )
 
 // rule is a rule with the comment that `nft list` shows.
@@ -30,7 +32,7 @@ type chain struct {
 	name     string
 	kind     string
 	hook     uint32
-	priority uint32
+	priority int32
 	rules    []rule
 }
 
@@ -39,16 +41,16 @@ type chain struct {
 func chains() []chain {
 	return []chain{
 		{name: "vip", rules: vipRules()},
-		{name: "input", kind: "filter", hook: unix.NF_INET_LOCAL_IN, priority: afterIPVS, rules: []rule{
+		{name: "input", kind: "filter", hook: unix.NF_INET_LOCAL_IN, priority: afterIPVS, rules: append(notTranslated(), []rule{
 			{"guard service addresses", join(family(ip4), network(16, 4, first), inSet("addresses4"), jump("vip"))},
 			{"guard service addresses", join(family(ip6), network(24, 16, first), inSet("addresses6"), jump("vip"))},
-		}},
+		}...)},
+		{name: "forward", kind: "filter", hook: unix.NF_INET_FORWARD, priority: afterIPVS, rules: notTranslated()},
+		{name: "output", kind: "filter", hook: unix.NF_INET_LOCAL_OUT, priority: afterLocalIPVS, rules: notTaken()},
 		{name: "answers", rules: answerRules()},
 		{name: "postrouting", kind: "nat", hook: unix.NF_INET_POST_ROUTING, priority: sourceNAT, rules: []rule{
-			{"came for a virtual server", join(family(ip4), original(unix.NFT_CT_DST_IP, first), protocol(second),
-				original(unix.NFT_CT_PROTO_DST, third), inSet("vips4"), jump("answers"))},
-			{"came for a virtual server", join(family(ip6), original(unix.NFT_CT_DST_IP6, first), protocol(fifth),
-				original(unix.NFT_CT_PROTO_DST, sixth), inSet("vips6"), jump("answers"))},
+			{"came for a virtual server", join(cameForVIP4(), jump("answers"))},
+			{"came for a virtual server", join(cameForVIP6(), jump("answers"))},
 		}},
 	}
 }
@@ -58,21 +60,54 @@ const (
 	ip6 = unix.NFPROTO_IPV6
 )
 
-// vipRules guard the node behind its service addresses. A connection whose
-// virtual server was flushed is dropped, not reset, so that it lives on when
-// the server is back.
-func vipRules() []rule {
+// cameForVIP4 is ct original ip daddr . meta l4proto . ct original proto-dst @vips4.
+func cameForVIP4() expressions {
+	return join(family(ip4), original(unix.NFT_CT_DST_IP, first), protocol(second),
+		original(unix.NFT_CT_PROTO_DST, third), inSet("vips4"))
+}
+
+func cameForVIP6() expressions {
+	return join(family(ip6), original(unix.NFT_CT_DST_IP6, first), protocol(fifth),
+		original(unix.NFT_CT_PROTO_DST, sixth), inSet("vips6"))
+}
+
+// notTranslated drops what a pod answers while the table is flushed: the kernel
+// then takes IPVS out of the way, and a client that gets an answer from the
+// pod's own address resets the pod's connection. Answers that conntrack
+// translates, kube-proxy's, are left alone.
+func notTranslated() []rule {
+	return []rule{
+		{"answer not translated by ipvs", join(isReply(), isNotDNAT(), cameForVIP4(),
+			network(12, 4, first), notInSet("addresses4"), counter(), drop())},
+		{"answer not translated by ipvs", join(isReply(), isNotDNAT(), cameForVIP6(),
+			network(8, 16, first), notInSet("addresses6"), counter(), drop())},
+	}
+}
+
+// notTaken drops the packets of a connection whose virtual server was flushed:
+// dropped and not reset, it lives on when the server is back. The node's own have
+// to be dropped before they turn to the loopback device, or masquerading forgets
+// a connection that leaves by another device than before.
+func notTaken() []rule {
 	packet4 := join(network(16, 4, first), protocol(second), packetPort(third))
 	packet6 := join(network(24, 16, first), protocol(fifth), packetPort(sixth))
 	return []rule{
+		{"not taken by ipvs", join(family(ip4), packet4, inSet("vips4"), counter(), drop())},
+		{"not taken by ipvs", join(family(ip6), packet6, inSet("vips6"), counter(), drop())},
+	}
+}
+
+// vipRules guard the node behind its service addresses.
+func vipRules() []rule {
+	start := []rule{
 		{"answers to the node's own connections", join(isReply(), accept())},
 		{"icmp", join(isProtocol(unix.IPPROTO_ICMP), accept())},
 		{"icmp", join(isProtocol(unix.IPPROTO_ICMPV6), accept())},
-		{"not taken by ipvs", join(family(ip4), packet4, inSet("vips4"), counter(), drop())},
-		{"not taken by ipvs", join(family(ip6), packet6, inSet("vips6"), counter(), drop())},
+	}
+	return append(append(start, notTaken()...), []rule{
 		{"no such port", join(isProtocol(unix.IPPROTO_TCP), counter(), reject(unix.NFT_REJECT_TCP_RST, 0))},
 		{"no such port", join(counter(), reject(unix.NFT_REJECT_ICMPX_UNREACH, unix.NFT_REJECT_ICMPX_PORT_UNREACH))},
-	}
+	}...)
 }
 
 // answerRules masquerade what would not be answered through this node.

@@ -119,7 +119,7 @@ func (c chain) create() netlink.Message {
 	fields := []field{text(unix.NFTA_CHAIN_TABLE, tableName), text(unix.NFTA_CHAIN_NAME, c.name)}
 	if c.kind != "" {
 		fields = append(fields, text(unix.NFTA_CHAIN_TYPE, c.kind), u32(unix.NFTA_CHAIN_POLICY, nfAccept),
-			nest(unix.NFTA_CHAIN_HOOK, u32(unix.NFTA_HOOK_HOOKNUM, c.hook), u32(unix.NFTA_HOOK_PRIORITY, c.priority)))
+			nest(unix.NFTA_CHAIN_HOOK, u32(unix.NFTA_HOOK_HOOKNUM, c.hook), u32(unix.NFTA_HOOK_PRIORITY, uint32(c.priority))))
 	}
 	return command(unix.NFT_MSG_NEWCHAIN, netlink.Create, fields...)
 }
