@@ -69,7 +69,7 @@ test-kernel: ## tests on this machine's kernel; a feature that it should have mu
 .PHONY: test-vm
 test-vm: build ## the node agent's tests on a Debian kernel with IPVS, in an emulated machine
 	@echo "test-vm: a Debian kernel under qemu, which must have $(VM_REQUIRE)"; mkdir -p out/test
-	@WEIR_REQUIRE=$(VM_REQUIRE) $(gotestsum) -- -count=1 -p 1 -exec "$(CURDIR)/bin/vmrun --share $(CURDIR)/out --" \
+	@WEIR_REQUIRE=$(VM_REQUIRE) $(gotestsum) -- -count=1 -p 1 -timeout 15m -exec "$(CURDIR)/bin/vmrun --deadline 15m --share $(CURDIR)/out --" \
 		$$(hack/packages.sh kernel ./nodeagent/...)
 
 .PHONY: test-lab
