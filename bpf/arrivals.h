@@ -21,13 +21,6 @@
 /* The service of the row into which tasks go that have found `arrivals` full. */
 #define SERVICE_OVERFLOW 0
 
-/*
- * How long the same initial sequence number means the same SYN: TCP's longest
- * retransmission timeout (include/net/tcp.h, TCP_RTO_MAX). A device that starts
- * again with its first port and number is then a new task. SCTP's is shorter.
- */
-#define HANDSHAKE_NS (120ULL * 1000 * 1000 * 1000)
-
 /* IPv6 extension headers that are walked before a packet counts as malformed. */
 #define MAX_EXTENSIONS 8
 
@@ -78,11 +71,13 @@ struct flow_key {
 };
 
 struct flow {
-	__u64 seen; /* ns, CLOCK_MONOTONIC */
+	__u64 seen; /* in ticks of the kernel, its cheapest clock */
 };
 
+/* Ticks of silence after which a flow is a new task. */
 struct settings {
-	__u64 udp_timeout; /* ns of silence after which a UDP flow is a new task */
+	__u64 udp_timeout;
+	__u64 handshake_timeout; /* of the same sequence number or tag */
 };
 
 /* What went otherwise than one task, one count. */
@@ -215,10 +210,10 @@ static __inline __u64 flow_lifetime(__u8 protocol)
 	__u32 zero = 0;
 	struct settings *set;
 
-	if (protocol != IPPROTO_UDP)
-		return HANDSHAKE_NS;
 	set = bpf_map_lookup_elem(&settings, &zero);
-	return set ? set->udp_timeout : 0;
+	if (!set)
+		return 0;
+	return protocol == IPPROTO_UDP ? set->udp_timeout : set->handshake_timeout;
 }
 
 /*
@@ -227,7 +222,7 @@ static __inline __u64 flow_lifetime(__u8 protocol)
  */
 static __inline bool first_of_flow(struct flow_key *key)
 {
-	struct flow fresh = {.seen = bpf_ktime_get_ns()};
+	struct flow fresh = {.seen = bpf_jiffies64()};
 	struct flow *known = NULL;
 	__u64 seen;
 	long err;
@@ -252,7 +247,7 @@ static __inline bool first_of_flow(struct flow_key *key)
 		return false;
 	}
 	key->claim = 1;
-	key->token = seen >> 10;
+	key->token = seen;
 	if (bpf_map_update_elem(&flows, key, &fresh, BPF_NOEXIST) == -EEXIST)
 		return false;
 	known->seen = fresh.seen;

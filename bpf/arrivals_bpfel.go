@@ -78,8 +78,9 @@ type ArrivalsServiceKey struct {
 }
 
 type ArrivalsSettings struct {
-	_          structs.HostLayout
-	UdpTimeout uint64
+	_                structs.HostLayout
+	UdpTimeout       uint64
+	HandshakeTimeout uint64
 }
 
 type ArrivalsStats struct {

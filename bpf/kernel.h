@@ -39,7 +39,7 @@ typedef _Bool bool;
 static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
 static long (*const bpf_map_update_elem)(void *map, const void *key, const void *value,
 					 __u64 flags) = (void *)2;
-static __u64 (*const bpf_ktime_get_ns)(void) = (void *)5;
+static __u64 (*const bpf_jiffies64)(void) = (void *)118;
 
 /* Byte order: packets are big endian, as is the host of a bpfeb object. */
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__

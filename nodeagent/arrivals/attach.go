@@ -5,9 +5,12 @@ package arrivals
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 
 	"github.com/cilium/ebpf"
+
+	"github.com/edgeweir/weir/bpf"
 )
 
 // Attachment is a way of counting.
@@ -47,30 +50,54 @@ type attachment interface {
 // attach walks down the ladder, and then removes what a predecessor had attached
 // in another way: until then both count, and flows admits each task once.
 func attach(options Options, s *store) (attachment, error) {
-	ladder := ladders[options.Attach]
-	for _, kind := range ladder {
-		at, err := attachAs(kind, options, s)
+	at, err := descend(ladders[options.Attach], s.log, func(kind Attachment) (attachment, error) {
+		return attachAs(kind, options, s)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return at, s.dropLinks(at.kind())
+}
+
+// descend takes the first way that the kernel supports. Any other fault is an
+// error: a way that should work must not be given up in silence.
+func descend(ladder []Attachment, log *slog.Logger, try func(Attachment) (attachment, error)) (attachment, error) {
+	for i, kind := range ladder {
+		at, err := try(kind)
 		if err == nil {
-			return at, s.dropLinks(at.kind())
+			return at, nil
 		}
-		if len(ladder) == 1 || !errors.Is(err, ebpf.ErrNotSupported) {
+		if i == len(ladder)-1 || !errors.Is(err, ebpf.ErrNotSupported) {
 			return nil, fmt.Errorf("attach by %s: %w", kind, err)
 		}
-		s.log.Warn("way of counting is missing in this kernel", "attachment", kind, "error", err)
+		log.Warn("way of counting is missing in this kernel", "attachment", kind, "error", err)
 	}
-	return nil, errors.New("attach: no way left")
+	return unattached{}, nil
 }
 
 func attachAs(kind Attachment, options Options, s *store) (attachment, error) {
+	if kind == None {
+		return unattached{}, nil
+	}
+	load := bpf.LoadArrivalsTC
+	if kind == Netfilter {
+		load = bpf.LoadArrivals
+	}
+	spec, err := load()
+	if err != nil {
+		return nil, fmt.Errorf("read eBPF object: %w", err)
+	}
+	return attachSpec(kind, options, s, spec)
+}
+
+func attachSpec(kind Attachment, options Options, s *store, spec *ebpf.CollectionSpec) (attachment, error) {
 	switch kind {
 	case Netfilter:
-		return attachNetfilter(s)
+		return attachNetfilter(s, spec)
 	case TCX:
-		return attachDevices(options, s, newTCX)
-	case Clsact:
-		return attachDevices(options, s, newClsact)
+		return attachDevices(options, s, spec, newTCX)
 	default:
-		return unattached{}, nil
+		return attachDevices(options, s, spec, newClsact)
 	}
 }
 
@@ -82,35 +109,32 @@ func (unattached) where() []string  { return nil }
 func (unattached) rescan() error    { return nil }
 func (unattached) close() error     { return nil }
 
-// sameProgram says whether the program with the id runs the same instructions
-// over the same maps as p, so that it need not be replaced.
-func sameProgram(id ebpf.ProgramID, p *ebpf.Program) (bool, error) {
-	old, err := ebpf.NewProgramFromID(id)
-	if err != nil {
-		return false, fmt.Errorf("program %d: %w", id, err)
+// sameProgram says whether the program with the id is p or runs the same
+// instructions over the same maps, so that it need not be replaced. Where the
+// kernel lets an agent without CAP_SYS_ADMIN not look, it says no: a replacement
+// loses nothing.
+func sameProgram(id ebpf.ProgramID, p *ebpf.Program) bool {
+	tag, maps, self := identity(p)
+	if self == id {
+		return true
 	}
-	defer old.Close()
-	oldTag, oldMaps, err := identity(old)
+	other, err := ebpf.NewProgramFromID(id)
 	if err != nil {
-		return false, err
+		return false
 	}
-	tag, maps, err := identity(p)
-	if err != nil {
-		return false, err
-	}
-	return tag == oldTag && slices.Equal(maps, oldMaps), nil
+	defer other.Close()
+	otherTag, otherMaps, _ := identity(other)
+	return tag != "" && tag == otherTag && slices.Equal(maps, otherMaps)
 }
 
 // identity is the hash of a program's instructions, in which the kernel leaves
-// out which maps they use, and the ids of these maps.
-func identity(p *ebpf.Program) (string, []ebpf.MapID, error) {
+// out which maps they use, the ids of these maps, and the program's own id.
+func identity(p *ebpf.Program) (tag string, maps []ebpf.MapID, self ebpf.ProgramID) {
 	info, err := p.Info()
 	if err != nil {
-		return "", nil, fmt.Errorf("program %s: info: %w", p, err)
+		return "", nil, 0
 	}
-	maps, ok := info.MapIDs()
-	if !ok {
-		return "", nil, fmt.Errorf("program %s: the kernel gives no map ids", p)
-	}
-	return info.Tag, maps, nil
+	maps, _ = info.MapIDs()
+	self, _ = info.ID()
+	return info.Tag, maps, self
 }

@@ -62,33 +62,38 @@ func (c *clsactFilters) attach(device net.Interface) error {
 	if err != nil {
 		return err
 	}
-	if present != nil {
-		same, err := sameProgram(ebpf.ProgramID(present.Id), c.program)
-		if err != nil || same {
-			return err
-		}
+	if present != nil && sameProgram(ebpf.ProgramID(present.Id), c.program) {
+		return nil
 	}
-	err = netlink.QdiscAdd(clsactQdisc(device.Index))
-	if err == nil {
-		err = c.store.mark("qdisc", device.Index)
-	} else if errors.Is(err, unix.EEXIST) {
-		err = nil
-	} else if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL) {
-		err = fmt.Errorf("%w: %w", ebpf.ErrNotSupported, err)
-	}
-	if err != nil {
+	if err := c.addQdisc(device.Index); err != nil {
 		return fmt.Errorf("qdisc clsact: %w", err)
 	}
 	if err := c.store.mark(string(Clsact), device.Index); err != nil {
 		return err
 	}
 	if err := netlink.FilterReplace(c.filter(device.Index)); err != nil {
-		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP) {
-			err = fmt.Errorf("%w: %w", ebpf.ErrNotSupported, err)
-		}
-		return fmt.Errorf("filter %s: %w", filterName, err)
+		return fmt.Errorf("filter %s: %w", filterName, unsupported(err))
 	}
 	return nil
+}
+
+func (c *clsactFilters) addQdisc(index int) error {
+	err := netlink.QdiscAdd(clsactQdisc(index))
+	if errors.Is(err, unix.EEXIST) {
+		return nil
+	}
+	if err != nil {
+		return unsupported(err)
+	}
+	return c.store.mark("qdisc", index)
+}
+
+// unsupported marks what the kernel answers where it has no such qdisc or filter.
+func unsupported(err error) error {
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP) {
+		return fmt.Errorf("%w: %w", ebpf.ErrNotSupported, err)
+	}
+	return err
 }
 
 // forget removes the marks of devices that are gone.

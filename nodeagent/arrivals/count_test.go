@@ -141,13 +141,13 @@ func TestCountsUnderConcurrency(t *testing.T) {
 	want := map[rowName]uint64{}
 	for range 4 {
 		wait.Go(func() {
-			made := client.connect(500, vip4+":80")
+			made := client.connect(150, vip4+":80")
 			mu.Lock()
 			defer mu.Unlock()
 			want[web4] += made
 		})
 		wait.Go(func() {
-			made := node.connect(500, vip4+":80")
+			made := node.connect(150, vip4+":80")
 			mu.Lock()
 			defer mu.Unlock()
 			want[rowName{"web4", OriginSelf}] += made

@@ -15,12 +15,11 @@ import (
 	"github.com/edgeweir/weir/bpf"
 )
 
-// deviceHook attaches the tc program to one device, or finds it attached. done
-// says that it is one that was there.
+// deviceHook is how the tc program comes to a device.
 type deviceHook interface {
 	kind() Attachment
-	attach(device net.Interface) error
-	forget(alive map[int]bool) error // drops what belonged to devices that are gone
+	attach(device net.Interface) error // or leaves what is attached already
+	forget(alive map[int]bool) error   // drops what belonged to devices that are gone
 	close() error
 }
 
@@ -35,18 +34,14 @@ type devices struct {
 func (d *devices) where() []string { return d.names }
 
 // attachDevices attaches to all devices that the options name.
-func attachDevices(options Options, s *store, hook func(*store, *ebpf.Program) (deviceHook, error)) (attachment, error) {
-	spec, err := bpf.LoadArrivalsTC()
-	if err != nil {
-		return nil, fmt.Errorf("read eBPF object: %w", err)
-	}
+func attachDevices(options Options, s *store, spec *ebpf.CollectionSpec, hook func(*store, *ebpf.Program) (deviceHook, error)) (attachment, error) {
 	var programs bpf.ArrivalsTCPrograms
 	if err := s.loadPrograms(spec, &programs); err != nil {
 		return nil, err
 	}
 	d := &devices{patterns: options.Interfaces, program: programs.ArrivalsTc}
-	d.deviceHook, err = hook(s, d.program)
-	if err != nil {
+	var err error
+	if d.deviceHook, err = hook(s, d.program); err != nil {
 		return nil, errors.Join(err, d.program.Close())
 	}
 	if err := d.rescan(); err != nil {
@@ -55,18 +50,20 @@ func attachDevices(options Options, s *store, hook func(*store, *ebpf.Program) (
 	return d, nil
 }
 
-// rescan attaches to devices that came and forgets those that went. A device that
+// rescan forgets devices that went and attaches to those that came. A device that
 // vanishes meanwhile is none.
 func (d *devices) rescan() error {
 	all, err := net.Interfaces()
 	if err != nil {
 		return fmt.Errorf("list devices: %w", err)
 	}
-	var names []string
-	var errs []error
 	alive := map[int]bool{}
 	for _, device := range all {
 		alive[device.Index] = true
+	}
+	errs := []error{d.forget(alive)}
+	d.names = nil
+	for _, device := range all {
 		if !d.wants(device) {
 			continue
 		}
@@ -78,10 +75,9 @@ func (d *devices) rescan() error {
 			errs = append(errs, fmt.Errorf("device %s: %w", device.Name, err))
 			continue
 		}
-		names = append(names, device.Name)
+		d.names = append(d.names, device.Name)
 	}
-	d.names = names
-	return errors.Join(append(errs, d.forget(alive))...)
+	return errors.Join(errs...)
 }
 
 func (d *devices) wants(device net.Interface) bool {

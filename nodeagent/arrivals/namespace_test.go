@@ -3,12 +3,12 @@
 package arrivals
 
 import (
-	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,29 +60,27 @@ func (n *namespace) do(f func()) {
 	}
 }
 
-// run runs commands, one a line, in the namespace. "PEER" stands for a path to
-// the namespace of peers, if given.
-func (n *namespace) run(commands string, peers ...*namespace) string {
+// run runs commands, one a line, in the namespace and returns their output. Lines
+// for ip or ipvsadm that follow each other are one batch: starting a program is
+// slow on an emulated machine. "PEER" stands for the peer, where ip wants one.
+func (n *namespace) run(commands string, peer ...*namespace) string {
 	n.t.Helper()
 	var out strings.Builder
-	for _, line := range strings.Split(strings.TrimSpace(commands), "\n") {
-		words := strings.Fields(line)
-		for i, w := range words {
-			if w == "PEER" {
-				words[i] = fmt.Sprintf("/proc/self/fd/%d", 3)
-			}
+	lines := strings.Split(strings.TrimSpace(strings.ReplaceAll(commands, "PEER", "/proc/self/fd/3")), "\n")
+	for len(lines) > 0 && !n.t.Failed() {
+		words := strings.Fields(lines[0])
+		batch := map[string][]string{"ip": {"ip", "-batch", "-"}, "ipvsadm": {"ipvsadm", "-R"}}[words[0]]
+		if batch == nil || slices.Contains(words, "-Ln") {
+			out.WriteString(n.exec(words, "", peer))
+			lines = lines[1:]
+			continue
 		}
-		n.do(func() {
-			cmd := exec.Command(words[0], words[1:]...)
-			for _, p := range peers {
-				cmd.ExtraFiles = append(cmd.ExtraFiles, dupFile(n.t, p.fd))
-			}
-			b, err := cmd.CombinedOutput()
-			if err != nil {
-				n.t.Errorf("%s: %v: %s", line, err, b)
-			}
-			out.Write(b)
-		})
+		var input strings.Builder
+		for len(lines) > 0 && strings.Fields(lines[0])[0] == words[0] {
+			input.WriteString(strings.TrimPrefix(strings.TrimSpace(lines[0]), words[0]+" ") + "\n")
+			lines = lines[1:]
+		}
+		out.WriteString(n.exec(batch, input.String(), peer))
 	}
 	if n.t.Failed() {
 		n.t.FailNow()
@@ -90,16 +88,31 @@ func (n *namespace) run(commands string, peers ...*namespace) string {
 	return out.String()
 }
 
+// exec runs one program in the namespace.
+func (n *namespace) exec(words []string, input string, files []*namespace) string {
+	n.t.Helper()
+	var out []byte
+	n.do(func() {
+		cmd := exec.Command(words[0], words[1:]...)
+		cmd.Stdin = strings.NewReader(input)
+		for _, f := range files {
+			cmd.ExtraFiles = append(cmd.ExtraFiles, dupFile(n.t, f.fd))
+		}
+		var err error
+		if out, err = cmd.CombinedOutput(); err != nil {
+			n.t.Errorf("%v %s: %v: %s", words, input, err, out)
+		}
+	})
+	return string(out)
+}
+
 // nft loads a ruleset in the namespace.
 func (n *namespace) nft(rules string) {
 	n.t.Helper()
-	n.do(func() {
-		cmd := exec.Command("nft", "-f", "-")
-		cmd.Stdin = strings.NewReader(rules)
-		if b, err := cmd.CombinedOutput(); err != nil {
-			n.t.Errorf("nft: %v: %s", err, b)
-		}
-	})
+	n.exec([]string{"nft", "-f", "-"}, rules, nil)
+	if n.t.Failed() {
+		n.t.FailNow()
+	}
 }
 
 // bpffs mounts a bpf filesystem of the test's own and returns a folder on it.

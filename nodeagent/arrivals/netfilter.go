@@ -51,15 +51,11 @@ func (*netfilterLinks) close() error      { return nil }
 // attachNetfilter keeps a predecessor's links where they run the same program
 // over the same maps. Else it attaches beside them first and removes them then,
 // since the program of such a link can't be exchanged.
-func attachNetfilter(s *store) (attachment, error) {
+func attachNetfilter(s *store, spec *ebpf.CollectionSpec) (attachment, error) {
 	if err := haveNetfilter(); err != nil {
 		return nil, err
 	}
 	var programs bpf.ArrivalsPrograms
-	spec, err := bpf.LoadArrivals()
-	if err != nil {
-		return nil, fmt.Errorf("read eBPF object: %w", err)
-	}
 	if err := s.loadPrograms(spec, &programs); err != nil {
 		return nil, err
 	}

@@ -59,10 +59,7 @@ func (p *pinnedLinks) keep(hook string, program *ebpf.Program) (string, bool) {
 			continue
 		}
 		info, err := l.Info()
-		if err != nil {
-			continue
-		}
-		if same, err := sameProgram(info.Program, program); err != nil || !same {
+		if err != nil || !sameProgram(info.Program, program) {
 			continue
 		}
 		delete(p.links, name)

@@ -55,7 +55,10 @@ func newBench(t testing.TB) *bench {
 			put(t, b.maps.Services, key, bpf.ArrivalsService{Id: uint32(id + 1)})
 		}
 	}
-	put(t, b.maps.Settings, uint32(0), bpf.ArrivalsSettings{UdpTimeout: uint64(defaultUDPTimeout)})
+	s.maps = b.maps
+	if err := s.setUDPTimeout(defaultUDPTimeout); err != nil {
+		t.Fatal(err)
+	}
 	return b
 }
 
@@ -85,9 +88,10 @@ func (b *bench) run(program *ebpf.Program, raw []byte) *ebpf.RunOptions {
 	return &ebpf.RunOptions{Data: append(raw, make([]byte, max(0, 34-len(raw)))...), Context: state}
 }
 
-// give lets a packet come to the program and returns what it counted.
+// outcome is what a packet counted as.
 type outcome struct{ tasks, repeated, fragments, malformed uint64 }
 
+// give lets a packet come to the program.
 func (b *bench) give(t testing.TB, program *ebpf.Program, raw []byte) outcome {
 	t.Helper()
 	before := b.counts(t)
@@ -214,21 +218,29 @@ func TestRetransmissionCountsWithoutMemory(t *testing.T) {
 	}
 }
 
-// A task past its lifetime counts again, once.
+// A task past its lifetime counts again, once, and one within it does not.
 func TestFlowLifetime(t *testing.T) {
 	b := newBench(t)
+	var set bpf.ArrivalsSettings
+	if err := b.maps.Settings.Lookup(uint32(0), &set); err != nil {
+		t.Fatal(err)
+	}
 	for _, p := range []packet{
 		{from: someone4, to: service4, protocol: 17},
 		{from: someone4, to: service4, protocol: 6, flags: flagSYN, token: 1},
 	} {
-		again := nothing
+		lifetime, again := set.UdpTimeout, nothing
 		if p.protocol == 6 {
-			again = repeat
+			lifetime, again = set.HandshakeTimeout, repeat
 		}
 		if got := b.give(t, b.netfilter, p.bytes()); got != oneTask {
 			t.Fatalf("first: %+v", got)
 		}
-		age(t, b.maps.Flows, 301e9)
+		age(t, b.maps.Flows, lifetime*9/10)
+		if got := b.give(t, b.netfilter, p.bytes()); got != again {
+			t.Errorf("protocol %d within its lifetime: %+v", p.protocol, got)
+		}
+		age(t, b.maps.Flows, lifetime)
 		if got := b.give(t, b.netfilter, p.bytes()); got != oneTask {
 			t.Errorf("protocol %d after its lifetime: %+v", p.protocol, got)
 		}

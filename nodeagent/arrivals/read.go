@@ -106,19 +106,24 @@ func readRetrying[T any](ctx context.Context, read func() (T, error)) (T, error)
 	return nothing, err
 }
 
-// dumpRows reads the per-CPU counts, summed.
+// dumpRows reads the per-CPU counts, summed, by batches where the kernel has them
+// (5.6).
 func dumpRows(m *ebpf.Map) (map[bpf.ArrivalsArrivalKey]uint64, error) {
 	cpus := ebpf.MustPossibleCPU()
 	rows := map[bpf.ArrivalsArrivalKey]uint64{}
-	err := batches(m, cpus, func(keys []bpf.ArrivalsArrivalKey, values []bpf.ArrivalsArrival) {
+	err := batches(m, firstBatch, cpus, func(keys []bpf.ArrivalsArrivalKey, values []bpf.ArrivalsArrival) {
 		for i, key := range keys {
 			rows[key] = sum(values[i*cpus : (i+1)*cpus])
 		}
 	})
-	if !errors.Is(err, ebpf.ErrNotSupported) {
-		return rows, err
+	if errors.Is(err, ebpf.ErrNotSupported) {
+		return iterateRows(m)
 	}
-	clear(rows)
+	return rows, err
+}
+
+func iterateRows(m *ebpf.Map) (map[bpf.ArrivalsArrivalKey]uint64, error) {
+	rows := map[bpf.ArrivalsArrivalKey]uint64{}
 	var key bpf.ArrivalsArrivalKey
 	var perCPU []bpf.ArrivalsArrival
 	each := m.Iterate()
@@ -153,10 +158,10 @@ func dump[K comparable, V any](m *ebpf.Map) (map[K]V, error) {
 // more answers ENOSPC, and the reading starts again with twice as many.
 const firstBatch = 4096
 
-// batches hands all entries of a hash to f, batch by batch, values being
+// batches hands all entries of a hash to f, size or more at a time, values being
 // perKey times the keys. f must bear seeing entries again.
-func batches[K, V any](m *ebpf.Map, perKey int, f func([]K, []V)) error {
-	size := min(firstBatch, int(m.MaxEntries()))
+func batches[K, V any](m *ebpf.Map, size, perKey int, f func([]K, []V)) error {
+	size = min(size, int(m.MaxEntries()))
 	for {
 		err := batchesOf(m, size, perKey, f)
 		if !errors.Is(err, unix.ENOSPC) || size >= int(m.MaxEntries()) {

@@ -178,30 +178,46 @@ func (s *store) makePinned(name string, spec *ebpf.MapSpec) (*ebpf.Map, error) {
 	return m, nil
 }
 
-// prepare makes the overflow row and, in new maps or where one is given, sets
-// the UDP timeout.
+// prepare makes the overflow row and sets the lifetimes of flows; with a timeout
+// of zero, UDP's only in new maps.
 func (s *store) prepare(udpTimeout time.Duration) error {
 	if err := s.addRow(bpf.ArrivalsArrivalKey{}); err != nil {
 		return err
+	}
+	if udpTimeout != 0 {
+		return s.setUDPTimeout(udpTimeout)
 	}
 	var set bpf.ArrivalsSettings
 	if err := s.maps.Settings.Lookup(uint32(0), &set); err != nil {
 		return fmt.Errorf("map settings: %w", err)
 	}
-	if udpTimeout == 0 && set.UdpTimeout == 0 {
-		udpTimeout = defaultUDPTimeout
-	}
-	if udpTimeout == 0 {
+	if set.UdpTimeout != 0 {
 		return nil
 	}
-	return s.setUDPTimeout(udpTimeout)
+	return s.setUDPTimeout(defaultUDPTimeout)
 }
 
+// handshakeTimeout is how long the same initial sequence number on a tuple means
+// the same SYN: TCP's longest retransmission timeout (include/net/tcp.h,
+// TCP_RTO_MAX), SCTP's being shorter. A device that starts again with its first
+// port and number is then a new task.
+const handshakeTimeout = 120 * time.Second
+
 func (s *store) setUDPTimeout(timeout time.Duration) error {
-	if err := s.maps.Settings.Put(uint32(0), bpf.ArrivalsSettings{UdpTimeout: uint64(timeout)}); err != nil {
+	var tick unix.Timespec // the coarse clock advances once a tick
+	if err := unix.ClockGetres(unix.CLOCK_MONOTONIC_COARSE, &tick); err != nil {
+		return fmt.Errorf("length of the kernel's tick: %w", err)
+	}
+	set := bpf.ArrivalsSettings{UdpTimeout: ticks(timeout, tick), HandshakeTimeout: ticks(handshakeTimeout, tick)}
+	if err := s.maps.Settings.Put(uint32(0), set); err != nil {
 		return fmt.Errorf("map settings: %w", err)
 	}
 	return nil
+}
+
+// ticks rounds to the nearest, and up to one.
+func ticks(d time.Duration, tick unix.Timespec) uint64 {
+	return uint64(max(1, (int64(d)+tick.Nano()/2)/tick.Nano()))
 }
 
 // addRow makes a row of zero, unless it is there.

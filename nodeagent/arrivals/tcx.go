@@ -37,7 +37,7 @@ func newTCX(s *store, program *ebpf.Program) (deviceHook, error) {
 	return t, nil
 }
 
-// haveTCX asks the kernel for what is attached to the loopback.
+// haveTCX tries a link at the loopback, which it lets go at once.
 func haveTCX(program *ebpf.Program) error {
 	loopback, err := net.InterfaceByName("lo")
 	if err != nil {
@@ -73,8 +73,8 @@ func (t *tcxLinks) renew(l link.Link) error {
 	if err != nil {
 		return fmt.Errorf("tcx: link info: %w", err)
 	}
-	if same, err := sameProgram(info.Program, t.program); err != nil || same {
-		return err
+	if sameProgram(info.Program, t.program) {
+		return nil
 	}
 	if err := l.Update(t.program); err != nil {
 		return fmt.Errorf("tcx: renew program: %w", err)

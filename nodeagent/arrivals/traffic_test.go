@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -59,7 +60,7 @@ func (n *namespace) connect(count int, address string) (made uint64) {
 
 func connect(count int, address string) (made uint64) {
 	for range count {
-		c, err := net.DialTimeout("tcp", address, 10*time.Second)
+		c, err := dial("tcp", address)
 		if err != nil {
 			continue
 		}
@@ -70,13 +71,26 @@ func connect(count int, address string) (made uint64) {
 	return made
 }
 
+// lastPort is the source port last used by any test's client: none is used again.
+var lastPort atomic.Uint32
+
+// dial connects from the next port.
+func dial(network, address string) (net.Conn, error) {
+	port := 10000 + int(lastPort.Add(1))%22000
+	dialer := net.Dialer{Timeout: 10 * time.Second, LocalAddr: &net.TCPAddr{Port: port}}
+	if network == "udp" {
+		dialer.LocalAddr = &net.UDPAddr{Port: port}
+	}
+	return dialer.Dial(network, address)
+}
+
 // send sends datagrams of the size from so many sockets, each of them several,
 // and returns the number of sockets whose first one left.
 func (n *namespace) send(sockets, each, size int, address string) (sent uint64) {
 	n.t.Helper()
 	n.do(func() {
 		for range sockets {
-			c, err := net.Dial("udp", address)
+			c, err := dial("udp", address)
 			if err != nil {
 				n.t.Errorf("dial: %v", err)
 				return
@@ -92,31 +106,32 @@ func (n *namespace) send(sockets, each, size int, address string) (sent uint64) 
 	return sent
 }
 
-// inject sends packets as they are, by a raw socket.
+// inject sends packets as they are, by raw sockets.
 func (n *namespace) inject(packets ...packet) {
 	n.t.Helper()
 	n.do(func() {
+		sockets := map[int]int{}
+		for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
+			fd, err := unix.Socket(family, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
+			if err != nil {
+				n.t.Errorf("raw socket: %v", err)
+				return
+			}
+			defer unix.Close(fd)
+			sockets[family] = fd
+		}
 		for _, p := range packets {
-			if err := inject(p); err != nil {
+			var err error
+			if p.to.Addr().Is4() {
+				err = unix.Sendto(sockets[unix.AF_INET], p.bytes(), 0, &unix.SockaddrInet4{Addr: p.to.Addr().As4()})
+			} else {
+				err = unix.Sendto(sockets[unix.AF_INET6], p.bytes(), 0, &unix.SockaddrInet6{Addr: p.to.Addr().As16()})
+			}
+			if err != nil {
 				n.t.Errorf("inject: %v", err)
 			}
 		}
 	})
-}
-
-func inject(p packet) error {
-	family, to := unix.AF_INET, unix.Sockaddr(&unix.SockaddrInet4{Addr: netip.MustParseAddr("0.0.0.0").As4()})
-	if p.to.Addr().Is4() {
-		to = &unix.SockaddrInet4{Addr: p.to.Addr().As4()}
-	} else {
-		family, to = unix.AF_INET6, &unix.SockaddrInet6{Addr: p.to.Addr().As16()}
-	}
-	fd, err := unix.Socket(family, unix.SOCK_RAW, unix.IPPROTO_RAW)
-	if err != nil {
-		return fmt.Errorf("raw socket: %w", err)
-	}
-	defer unix.Close(fd)
-	return unix.Sendto(fd, p.bytes(), 0, to)
 }
 
 // tracked are the test's services, and its client's network as an origin.
