@@ -19,6 +19,13 @@ type dense struct {
 	rows    []denseRow
 	levels  []denseRow // base + load, over A: by pod and rate resource
 	floor   map[string]float64
+	extra   []rangeRow
+}
+
+// rangeRow is lower ≤ Σ coef·y ≤ upper.
+type rangeRow struct {
+	coef         map[int]float64
+	lower, upper float64
 }
 
 type denseColumn struct {
@@ -149,7 +156,65 @@ func (d *dense) problem(extra int) *highs.Problem {
 	for _, r := range d.rows {
 		appendRow(p, r.coef, -highs.Inf, r.limit)
 	}
+	for _, r := range d.extra {
+		appendRow(p, r.coef, r.lower, r.upper)
+	}
 	return p
+}
+
+// pin fixes what every arrival is admitted and lets pods rise to max(headroom, their level): stage 3's frame.
+func (d *dense) pin(admitted []float64, levels map[string]float64) {
+	const slack = 1e-7
+	rows := make([]map[int]float64, len(d.s.Arrivals))
+	for i := range rows {
+		rows[i] = make(map[int]float64)
+	}
+	for j, c := range d.columns {
+		rows[c.arrival][j] = 1
+	}
+	for i, row := range rows {
+		if d.s.Arrivals[i].Tasks > 0 {
+			d.extra = append(d.extra, rangeRow{row, admitted[i] - slack, admitted[i]})
+		}
+	}
+	for i := range d.rows { // what stage 2 did is possible
+		d.rows[i].limit += slack * math.Max(1, d.rows[i].limit)
+	}
+	for _, l := range d.levels {
+		most := math.Max(d.s.Dispatch.Headroom, levels[l.pod])
+		d.extra = append(d.extra, rangeRow{l.coef, -highs.Inf, most - l.base + slack})
+	}
+}
+
+// cost is Σ tier · tasks by column.
+func (d *dense) cost() map[int]float64 {
+	zone := make(map[string]string)
+	for _, n := range d.s.Nodes {
+		zone[n.Name] = n.Zone
+	}
+	out, tiers := make(map[int]float64), d.s.Dispatch.Tiers
+	for j, c := range d.columns {
+		from, to := d.s.Arrivals[c.arrival].Node, d.s.Pods[c.pod].Node
+		switch {
+		case from == to:
+			out[j] = tiers.Node * c.tasks
+		case zone[from] != "" && zone[from] == zone[to]:
+			out[j] = tiers.Zone * c.tasks
+		default:
+			out[j] = tiers.Else * c.tasks
+		}
+	}
+	return out
+}
+
+// cheapest is the least cost in stage 3's frame.
+func (d *dense) cheapest() float64 {
+	p := d.problem(0)
+	p.Sense, p.Cost = highs.Minimize, make([]float64, len(d.columns))
+	for j, c := range d.cost() {
+		p.Cost[j] = c
+	}
+	return mustSolve(p).Objective
 }
 
 func appendRow(p *highs.Problem, coef map[int]float64, lower, upper float64) {

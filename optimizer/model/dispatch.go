@@ -57,6 +57,11 @@ func Dispatch(ctx context.Context, s *Snapshot) (*DispatchDecision, error) {
 		return nil, fmt.Errorf("dispatch: %w", err)
 	}
 	in.splitFlows()
+	if slices.Contains(s.Dispatch.Stages, StageLocality) {
+		if err := in.locality(ctx, workers); err != nil {
+			return nil, fmt.Errorf("dispatch: %w", err)
+		}
+	}
 	d := in.decide(bound)
 	if err := in.certify(d.Served, bound); err != nil {
 		return nil, fmt.Errorf("dispatch: %w", err)

@@ -4,10 +4,12 @@ package model
 
 import (
 	"context"
+	"encoding/json"
 	"math"
 	"slices"
 	"testing"
 
+	"github.com/edgeweir/weir/optimizer/highs"
 	"pgregory.net/rapid"
 )
 
@@ -82,6 +84,11 @@ func readBack(d *dense, decision *DispatchDecision) outcome {
 func TestDispatchEqualsDense(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := draw(t)
+		t.Cleanup(func() {
+			if t.Failed() {
+				t.Logf("snapshot: %s", text(s))
+			}
+		})
 		if err := s.Validate(); err != nil {
 			t.Fatalf("drawn snapshot: %v", err)
 		}
@@ -110,6 +117,79 @@ func TestDispatchEqualsDense(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestLocalityEqualsDense(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := draw(t)
+		t.Cleanup(func() {
+			if t.Failed() {
+				t.Logf("snapshot: %s", text(s))
+			}
+		})
+		s.Dispatch.Tiers = rapid.SampledFrom([]Tiers{{0, 1, 4}, {0, 1, 4}, {1, 1, 4}, {0, 4, 4}, {0, 0, 0}, {2, 3, 4}}).Draw(t, "tiers")
+		s.Dispatch.Headroom = rapid.SampledFrom([]float64{0, 0.5, 0.7, 1}).Draw(t, "headroom")
+		if rapid.Bool().Draw(t, "a node without a zone") {
+			s.Nodes[0].Zone = ""
+		}
+		solve := func(stages ...Stage) *DispatchDecision {
+			s.Dispatch.Stages = stages
+			decision, err := Dispatch(context.Background(), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return decision
+		}
+		d := newDense(s)
+		before := readBack(d, solve(StageThroughput, StageBalance))
+		after := readBack(d, solve(StageThroughput, StageBalance, StageLocality))
+		if len(after.problems) > 0 || after.worst > 1e-6 {
+			t.Fatalf("%v, violated by %v", after.problems, after.worst)
+		}
+		was, is := before.admitted(d), after.admitted(d)
+		for i := range was {
+			if s.Arrivals[i].Tasks > 0 && math.Abs(was[i]-is[i]) > 1e-6 {
+				t.Fatalf("arrival %d: admitted %v, then %v", i, was[i], is[i])
+			}
+		}
+		for pod, level := range after.levels {
+			if most := math.Max(s.Dispatch.Headroom, before.levels[pod]); level > most+1e-5 {
+				t.Fatalf("pod %s at %v, may be at %v", pod, level, most)
+			}
+		}
+		d.pin(was, before.levels)
+		least, got := d.cheapest(), 0.0
+		for j, c := range d.cost() {
+			got += c * after.y[j]
+		}
+		if math.Abs(got-least) > 1e-4*math.Max(1, least) {
+			t.Fatalf("cost %v, least %v", got, least)
+		}
+		d.extra = append(d.extra, rangeRow{d.cost(), -highs.Inf, least + 1e-7*math.Max(1, least)})
+		want, levels := descending(d.lexicographic(0)), descending(after.levels)
+		for i := range want {
+			if math.Abs(levels[i]-want[i]) > 1e-4*math.Max(1, want[i]) {
+				t.Fatalf("levels %v, lexicographic min-max %v", levels, want)
+			}
+		}
+	})
+}
+
+func text(s *Snapshot) []byte {
+	b, err := json.Marshal(s)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// admitted is the share of each arrival that the outcome serves.
+func (o *outcome) admitted(d *dense) []float64 {
+	out := make([]float64, len(d.s.Arrivals))
+	for j, c := range d.columns {
+		out[c.arrival] += o.y[j]
+	}
+	return out
 }
 
 func descending(levels map[string]float64) []float64 {

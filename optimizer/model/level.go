@@ -12,14 +12,20 @@ import (
 type line struct{ slope, base float64 }
 
 // vessel is a pod as the tasks of one service fill it. It can't be below floor, the level of its base load, and
-// holds at most `most` tasks. Without lines it has no level and counts as free.
+// holds at most `most` tasks. What it holds at floor already, all of `most` where it has no lines, is free: no
+// level depends on it. With `whole` set, free tasks fill at levels −1 to 0, evenly: at −1 + s up to s·whole.
 type vessel struct {
 	floor, most float64
 	lines       []line
+	whole       float64
 }
 
-// at is the tasks the vessel holds when its level may reach t: constant below floor, continuous, rising.
+// at is the tasks the vessel holds when its level may reach t: rising and continuous, constant between 0 and
+// floor.
 func (v *vessel) at(t float64) float64 {
+	if v.whole > 0 && t < 0 {
+		return math.Min(v.at(v.floor), math.Max(0, v.whole*(1+t)))
+	}
 	t = math.Max(t, v.floor)
 	q := v.most
 	for _, l := range v.lines {
@@ -30,6 +36,9 @@ func (v *vessel) at(t float64) float64 {
 
 // breaks appends the levels between which at is linear.
 func (v *vessel) breaks(to []float64) []float64 {
+	if v.whole > 0 {
+		to = append(to, -1, math.Min(0, v.at(v.floor)/v.whole-1), 0)
+	}
 	if len(v.lines) == 0 {
 		return to
 	}
@@ -67,35 +76,37 @@ func (g vessels) breaks(to []float64) []float64 {
 // no level depends on are spread evenly. total is at most g.most(), up to rounding.
 func (g vessels) fill(total float64, out []float64) {
 	if free := g.at(math.Inf(-1)); free >= total {
-		g.fillFree(total, out)
-		return
+		g = g.evenly(total)
 	}
 	t := levelOf(g.breaks(nil), g.at, total)
-	sum := 0.0
 	for i := range g {
 		out[i] = g[i].at(t)
-		sum += out[i]
 	}
-	if sum > 0 { // the last bits
-		for i := range out {
-			out[i] *= total / sum
+	scaleTo(total, out)
+}
+
+// scaleTo takes away the last bits: v sums to total.
+func scaleTo(total float64, v []float64) {
+	sum := 0.0
+	for _, x := range v {
+		sum += x
+	}
+	if sum > 0 {
+		for i := range v {
+			v[i] *= total / sum
 		}
 	}
 }
 
-// fillFree spreads total evenly over what the vessels hold without rising.
-func (g vessels) fillFree(total float64, out []float64) {
-	even := make(vessels, len(g))
+// evenly lets the free tasks of the vessels fill evenly, total being all there are.
+func (g vessels) evenly(total float64) vessels {
+	out := make(vessels, len(g))
 	for i := range g {
-		even[i] = vessel{most: g[i].at(math.Inf(-1)), lines: []line{{slope: 1}}}
+		out[i] = g[i]
+		out[i].most = math.Min(out[i].most, total)
+		out[i].whole = total
 	}
-	breaks := even.breaks(nil)
-	breaks = slices.DeleteFunc(breaks, func(t float64) bool { return math.IsInf(t, 1) })
-	breaks = append(breaks, total)
-	t := levelOf(breaks, even.at, total)
-	for i := range even {
-		out[i] = even[i].at(t)
-	}
+	return out
 }
 
 // levelOf is the least t with f(t) ≥ target for a rising f that is linear between breaks and constant outside
