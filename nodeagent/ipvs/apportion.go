@@ -31,6 +31,16 @@ type Carry struct {
 // Weights returns the weights in force.
 func (c Carry) Weights() map[netip.AddrPort]uint32 { return c.weights }
 
+// Resume returns a carry with the weights that the kernel has, so that an agent
+// which starts keeps them where they represent what is wanted.
+func Resume(s Service) Carry {
+	c := Carry{weights: make(map[netip.AddrPort]uint32, len(s.Destinations))}
+	for _, d := range s.Destinations {
+		c.weights[d.Endpoint()] = d.Weight
+	}
+	return c
+}
+
 // The constants of Apportion, chosen by simulating the kernel's wrr over four
 // and twenty pods, 3 to 1,000 arrivals a period, steady and wobbling shares.
 const (
@@ -83,7 +93,8 @@ func apportionRoundRobin(shares Shares, positive split, d Demand, c Carry) (map[
 	unit := max(1, d.Expected/total) // arrivals that one unit of weight decides
 	want := positive.raise(1 / math.Floor(total*(1+window)))
 	c.owed = c.charge(d.Arrived, owedLimit*unit)
-	rewrite := !c.represents(want, total, gain/unit)
+	tooLong := c.sum() > 2*total*(1+window) // a cycle from busier times or another scheduler
+	rewrite := tooLong || !c.represents(want, total, gain/unit)
 	return c.settle(shares, want, func() []uint32 {
 		target := make([]float64, len(want.order))
 		for i, e := range want.order {

@@ -168,6 +168,29 @@ func TestApportionKeepsWhatRepresents(t *testing.T) {
 	}
 }
 
+func TestApportionAfterARestart(t *testing.T) {
+	shares := sharesOf(8, 4, 4, 2)
+	running := Service{}
+	for i, w := range []uint32{4, 2, 2, 1} {
+		e := endpoint(i)
+		running.Destinations = append(running.Destinations, Destination{Address: e.Addr(), Port: e.Port(), Weight: w})
+	}
+	kept, _ := Apportion("wrr", sharesOf(8.1, 3.9, 4, 2), Demand{Expected: 30}, Resume(running))
+	for _, d := range running.Destinations {
+		if kept[d.Endpoint()] != d.Weight {
+			t.Errorf("weight of %s rewritten from %d to %d", d.Endpoint(), d.Weight, kept[d.Endpoint()])
+		}
+	}
+	fine, c := Apportion("sed", shares, Demand{Expected: 30}, Carry{})
+	if fine[endpoint(0)] != 445 {
+		t.Errorf("weights %v for sed, want them fine", fine)
+	}
+	coarse, _ := Apportion("wrr", shares, Demand{Expected: 30}, c)
+	if coarse[endpoint(0)] != 4 {
+		t.Errorf("weights %v for wrr after sed, want a short cycle", coarse)
+	}
+}
+
 // result of running the kernel's wrr under Apportion.
 type result struct {
 	longRun   float64 // largest |share − wanted| over the whole run

@@ -17,11 +17,8 @@ import (
 )
 
 // The bytes that `ipvsadm -e` and our batch agree on: a destination is stated
-// whole, its service by name.
+// whole, its service by name. Recorded on a little-endian machine.
 func TestEncodeDestination(t *testing.T) {
-	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
-		t.Skip("recorded on a little-endian machine")
-	}
 	op := Op{
 		Kind:        UpdateDestination,
 		Service:     Service{Address: netip.MustParseAddr("10.96.0.1"), Port: 80, Protocol: TCP, Scheduler: "wrr"},

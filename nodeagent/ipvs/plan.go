@@ -63,8 +63,8 @@ type drained struct {
 // Draining returns how many destinations wait to be removed.
 func (d Drain) Draining() int { return len(d.since) }
 
-// Plan returns the writes that turn have into want, in the order in which they
-// have to be made, and the drain to pass to the next call. Nothing is planned
+// Plan returns the writes that turn have into want, whose keys and endpoints are
+// distinct, in the order in which they have to be made, and the drain to pass to the next call. Nothing is planned
 // for what is equal. Virtual servers for which owned is false are never
 // written, wanted or not.
 //

@@ -20,8 +20,8 @@ import (
 // ErrNoIPVS is returned by Open where the kernel has no IPVS.
 var ErrNoIPVS = errors.New("kernel without IPVS: load it with `modprobe ip_vs`")
 
-// ErrStuck is returned when a netlink call did not end in time. The sockets
-// have been opened anew; what the call wrote is unknown until the next Dump.
+// ErrStuck is returned when a netlink call did not end in time. The next call
+// opens new sockets; what this one wrote is unknown until the next Dump.
 var ErrStuck = errors.New("netlink call is stuck")
 
 // callLimit bounds calls whose context has no earlier deadline.
@@ -33,7 +33,7 @@ const callLimit = 10 * time.Second
 type Table struct {
 	logger *slog.Logger
 	family uint16
-	open   *session
+	open   *session // nil after a stuck call
 }
 
 // session is the pair of sockets behind a Table. A stuck call keeps its own.
@@ -113,13 +113,29 @@ func (t *Table) connect() (*session, error) {
 }
 
 // Close closes the sockets; the kernel's table stays as it is.
-func (t *Table) Close() { t.open.close() }
+func (t *Table) Close() {
+	if t.open != nil {
+		t.open.close()
+	}
+}
 
 // call runs f with a deadline from outside: moby/ipvs receives again on EAGAIN
-// without end. A call that misses it is left behind with its sockets.
+// without end. A call that misses it is left behind with its sockets. A context
+// that is merely cancelled does not cut a call short: what is half written
+// would be unknown.
 func call[T any](ctx context.Context, t *Table, f func(*session) (T, error)) (T, error) {
-	ctx, cancel := context.WithTimeout(ctx, callLimit)
-	defer cancel()
+	var none T
+	if err := ctx.Err(); err != nil {
+		return none, err
+	}
+	if t.open == nil {
+		fresh, err := t.connect()
+		if err != nil {
+			return none, err
+		}
+		t.logger.Warn("netlink sockets to ipvs opened anew")
+		t.open = fresh
+	}
 	type outcome struct {
 		value T
 		err   error
@@ -130,27 +146,32 @@ func call[T any](ctx context.Context, t *Table, f func(*session) (T, error)) (T,
 		value, err := f(used)
 		done <- outcome{value, err}
 	}()
-	var none T
 	select {
 	case o := <-done:
 		if errors.Is(o.err, unix.EAGAIN) || errors.Is(o.err, unix.ENOBUFS) {
-			return none, errors.Join(ErrStuck, o.err, t.reopen(used))
+			used.close()
+			t.open = nil
+			return none, errors.Join(ErrStuck, o.err)
 		}
 		return o.value, o.err
-	case <-ctx.Done():
-		return none, errors.Join(ErrStuck, ctx.Err(), t.reopen(used))
+	case <-time.After(timeLeft(ctx)):
+		// Closing makes moby/ipvs give up; ours ends by its own time limit, and is
+		// closed after, so that no other file gets its number meanwhile.
+		used.reads.Close()
+		go func() {
+			<-done
+			used.writes.close()
+		}()
+		t.open = nil
+		return none, ErrStuck
 	}
 }
 
-func (t *Table) reopen(used *session) error {
-	fresh, err := t.connect()
-	if err != nil {
-		return err
+func timeLeft(ctx context.Context) time.Duration {
+	if deadline, set := ctx.Deadline(); set {
+		return min(time.Until(deadline), callLimit)
 	}
-	t.logger.Warn("netlink sockets to ipvs opened anew")
-	used.close()
-	t.open = fresh
-	return nil
+	return callLimit
 }
 
 // Dump returns all virtual servers of the namespace with their destinations,
