@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/edgeweir/weir/optimizer/highs"
 )
@@ -17,9 +16,10 @@ const wholeTolerance = 1e-8
 // admit turns a component's columns into tasks: what each arrival is admitted and what each pod gets. A
 // shortage is shared equally by the arrivals of a class, unless the network of an arrival's own node allows
 // less; among networks that several classes share, the largest admitted shares are lowered first.
-func (in *instance) admit(ctx context.Context, k *component, spread bool) error {
+func (in *instance) admit(ctx context.Context, k *component, balanced bool) error {
 	served := in.pour(k)
-	var short []int32
+	var short []shortClass
+	inflows := k.inflows()
 	for i, c := range k.classes {
 		cl := &in.classes[c]
 		share := math.Min(1, served[i]/cl.total)
@@ -27,20 +27,117 @@ func (in *instance) admit(ctx context.Context, k *component, spread bool) error 
 			in.arrivals[a].admitted = share * in.arrivals[a].tasks
 		}
 		if share < 1 && len(cl.bound) > 0 {
-			short = append(short, int32(i))
+			short = append(short, shortClass{class: c, served: served[i], inflows: inflows[i]})
 		}
 	}
 	if len(short) == 0 || in.networksHold(k) {
 		return nil
 	}
-	if !spread {
-		in.admitAsSolved(k, short)
-		return nil
+	if !balanced {
+		k.free = make([]bool, len(k.columns)) // stage 1 alone: as the LP left it
 	}
-	if err := in.shareNetworks(ctx, k, short, served); err != nil {
-		return fmt.Errorf("admitted shares: %w", err)
+	for i := range short {
+		in.admitFixed(k, &short[i])
+	}
+	for _, group := range in.sharers(k, short) {
+		if err := in.share(ctx, k, group); err != nil {
+			return fmt.Errorf("admitted shares: %w", err)
+		}
 	}
 	return nil
+}
+
+// shortClass is a class that is not served whole and has arrivals at networks that bind.
+type shortClass struct {
+	class   int32
+	served  float64
+	inflows []int32 // its in-columns
+	free    []int32 // those of them that not all throughput optima give the same value
+}
+
+// inflows lists, by position in k.classes, the class's in-columns.
+func (k *component) inflows() [][]int32 {
+	at := make(map[int32]int, len(k.classes))
+	for i, c := range k.classes {
+		at[c] = i
+	}
+	out := make([][]int32, len(k.classes))
+	for j := range k.columns {
+		if c := &k.columns[j]; c.in() {
+			out[at[c.class]] = append(out[at[c.class]], int32(j))
+		}
+	}
+	return out
+}
+
+// admitFixed gives the fixed in-columns of a short class their value and takes it from what is left to share.
+func (in *instance) admitFixed(k *component, s *shortClass) {
+	cl := &in.classes[s.class]
+	for _, a := range cl.members {
+		in.arrivals[a].admitted = 0
+	}
+	for _, j := range s.inflows {
+		if k.free[j] {
+			s.free = append(s.free, j)
+			continue
+		}
+		in.setAdmitted(&k.columns[j], k.columns[j].value)
+		s.served -= k.columns[j].value
+	}
+	s.served = math.Max(0, s.served)
+}
+
+// setAdmitted gives the arrivals behind an in-column so many tasks together.
+func (in *instance) setAdmitted(c *column, tasks float64) {
+	if c.kind == boundColumn {
+		in.arrivals[c.at].admitted = tasks
+		return
+	}
+	cl := &in.classes[c.class]
+	for _, a := range cl.members {
+		if arr := &in.arrivals[a]; !in.bound(int(c.class), a) {
+			arr.admitted = arr.tasks * tasks / cl.pool
+		}
+	}
+}
+
+// asked is what the arrivals behind an in-column ask for.
+func (in *instance) asked(c *column) float64 {
+	if c.kind == boundColumn {
+		return in.arrivals[c.at].tasks
+	}
+	return in.classes[c.class].pool
+}
+
+// sharers groups the short classes that share a network through free columns.
+func (in *instance) sharers(k *component, short []shortClass) [][]shortClass {
+	sets, atNode := newDisjoint(len(short)), make(map[int32]int32)
+	for i := range short {
+		for _, j := range short[i].free {
+			if c := &k.columns[j]; c.kind == boundColumn {
+				n := in.arrivals[c.at].node
+				if first, ok := atNode[n]; ok {
+					sets.join(first, int32(i))
+				} else {
+					atNode[n] = int32(i)
+				}
+			}
+		}
+	}
+	byRoot := make(map[int32]int)
+	var out [][]shortClass
+	for i := range short {
+		if len(short[i].free) == 0 {
+			continue
+		}
+		root := sets.find(int32(i))
+		if _, ok := byRoot[root]; !ok {
+			byRoot[root] = len(out)
+			out = append(out, nil)
+		}
+		out[byRoot[root]] = append(out[byRoot[root]], short[i])
+	}
+	return out
 }
 
 // pour fills the classes' pods from the columns and returns what each class is served.
@@ -102,66 +199,70 @@ func (in *instance) networksHold(k *component) bool {
 	return true
 }
 
-// admitAsSolved takes the short classes' admitted tasks as the throughput stage left them.
-func (in *instance) admitAsSolved(k *component, short []int32) {
-	isShort := make(map[int32]bool, len(short))
-	for _, i := range short {
-		c := k.classes[i]
-		isShort[c] = true
-		for _, a := range in.classes[c].members {
-			in.arrivals[a].admitted = 0
+// share finds the admitted tasks of a group's free in-columns, whose sums by class are given, under the
+// networks: equal shares where they hold, else levelled by an LP.
+func (in *instance) share(ctx context.Context, k *component, group []shortClass) error {
+	left := in.netLeft(k, group)
+	p := &shareLP{in: in, byNode: make(map[int32][]term),
+		problem: highs.Problem{Sense: highs.Maximize, Matrix: highs.Matrix{Start: []int32{0}}}}
+	for i := range group {
+		p.addClass(k, &group[i])
+	}
+	fits := true
+	for _, n := range k.nodes {
+		if p.addNode(n, math.Max(0, left[n])) {
+			fits = false
 		}
 	}
-	for j := range k.columns {
-		c := &k.columns[j]
-		switch {
-		case !isShort[c.class]:
-		case c.kind == boundColumn:
-			in.arrivals[c.at].admitted = c.value
-		case c.kind == poolColumn:
-			for _, a := range in.classes[c.class].members {
-				if !slices.Contains(in.classes[c.class].bound, a) {
-					in.arrivals[a].admitted = in.arrivals[a].tasks * c.value / c.most
-				}
+	x := p.even
+	if !fits {
+		var err error
+		if x, err = p.solve(ctx); err != nil {
+			return err
+		}
+	}
+	j := 0
+	for i := range group {
+		j = in.take(k, &group[i], x, j)
+	}
+	return nil
+}
+
+// netLeft is what the binding networks have left beside all that is admitted for good.
+func (in *instance) netLeft(k *component, group []shortClass) map[int32]float64 {
+	left := make(map[int32]float64)
+	for i := range group {
+		for _, j := range group[i].free {
+			if c := &k.columns[j]; c.kind == boundColumn {
+				left[in.arrivals[c.at].node] = in.netRoom[in.arrivals[c.at].node]
 			}
 		}
 	}
+	for _, c := range k.classes {
+		for _, a := range in.classes[c].bound {
+			if n := in.arrivals[a].node; left[n] > 0 {
+				left[n] -= in.netCost[in.classes[c].service] * in.arrivals[a].admitted
+			}
+		}
+	}
+	return left
 }
 
-// shareNetworks finds the admitted tasks of the short classes' arrivals, whose sums are given, under the
-// networks that bind.
-func (in *instance) shareNetworks(ctx context.Context, k *component, short []int32, served []float64) error {
-	p := newShareLP(in)
-	left := make(map[int32]float64)
-	isShort := make(map[int32]bool, len(short))
-	for _, i := range short {
-		isShort[k.classes[i]] = true
+// take reads the admitted tasks of one class from column from on, scaled to their known sum.
+func (in *instance) take(k *component, s *shortClass, x []float64, from int) int {
+	sum := 0.0
+	for i, j := range s.free {
+		sum += math.Max(0, x[from+i]) * in.asked(&k.columns[j])
 	}
-	for _, n := range k.nodes {
-		left[n] = in.netRoom[n]
+	scale := 1.0
+	if sum > 0 {
+		scale = math.Min(s.served/sum, 1+wholeTolerance)
 	}
-	for _, c := range k.classes {
-		if isShort[c] {
-			continue
-		}
-		for _, a := range in.classes[c].bound {
-			left[in.arrivals[a].node] -= in.netCost[in.classes[c].service] * in.arrivals[a].admitted
-		}
+	for i, j := range s.free {
+		c := &k.columns[j]
+		in.setAdmitted(c, math.Max(0, x[from+i])*scale*in.asked(c))
 	}
-	for _, i := range short {
-		p.addClass(k.classes[i], served[i])
-	}
-	for _, n := range k.nodes {
-		p.addNode(n, math.Max(0, left[n]))
-	}
-	x, err := p.solve(ctx)
-	if err != nil {
-		return err
-	}
-	for _, i := range short {
-		p.take(k.classes[i], served[i], x)
-	}
-	return nil
+	return from + len(s.free)
 }
 
 // shareLP: maximise Σ x subject to Σ x ≤ served per class, Σ r^net x ≤ what is left per node, x ≤ λ. Columns are
@@ -169,43 +270,34 @@ func (in *instance) shareNetworks(ctx context.Context, k *component, short []int
 type shareLP struct {
 	in      *instance
 	problem highs.Problem
-	pool    map[int32]int // by class: the pool's column
 	byNode  map[int32][]term
-	columns map[int32]int // by arrival
-	size    []float64
+	size    []float64 // by column: λ
+	even    []float64 // by column: the share if all of the class have the same
 	unit    float64
 	target  float64
 }
 
-func newShareLP(in *instance) *shareLP {
-	return &shareLP{in: in, pool: make(map[int32]int), byNode: make(map[int32][]term), columns: make(map[int32]int),
-		problem: highs.Problem{Sense: highs.Maximize, Matrix: highs.Matrix{Start: []int32{0}}}}
-}
-
-func (p *shareLP) addClass(c int32, served float64) {
-	q, cl := &p.problem, &p.in.classes[c]
-	add := func(tasks float64) int {
-		j := len(p.size)
+func (p *shareLP) addClass(k *component, s *shortClass) {
+	q, cl := &p.problem, &p.in.classes[s.class]
+	asked := 0.0
+	for _, j := range s.free {
+		asked += p.in.asked(&k.columns[j])
+	}
+	for _, j := range s.free {
+		c, col := &k.columns[j], int32(len(p.size))
+		tasks := p.in.asked(c)
 		p.size = append(p.size, tasks)
+		p.even = append(p.even, math.Min(1, s.served/asked))
 		p.unit = math.Max(p.unit, tasks)
 		q.Lower, q.Upper = append(q.Lower, 0), append(q.Upper, 1)
-		q.Matrix.Index, q.Matrix.Value = append(q.Matrix.Index, int32(j)), append(q.Matrix.Value, tasks/cl.total)
-		return j
-	}
-	if cl.pool > tinyShare*cl.total {
-		p.pool[c] = add(cl.pool)
-	}
-	for _, a := range cl.bound {
-		arr := &p.in.arrivals[a]
-		if arr.tasks <= tinyShare*cl.total {
-			continue
+		q.Matrix.Index, q.Matrix.Value = append(q.Matrix.Index, col), append(q.Matrix.Value, tasks/cl.total)
+		if c.kind == boundColumn {
+			n := p.in.arrivals[c.at].node
+			p.byNode[n] = append(p.byNode[n], term{col, p.in.netCost[cl.service]})
 		}
-		j := add(arr.tasks)
-		p.columns[a] = j
-		p.byNode[arr.node] = append(p.byNode[arr.node], term{int32(j), p.in.netCost[cl.service]})
 	}
-	p.endRow(served / cl.total)
-	p.target += served
+	p.endRow(s.served / cl.total)
+	p.target += s.served
 }
 
 func (p *shareLP) endRow(upper float64) {
@@ -214,19 +306,22 @@ func (p *shareLP) endRow(upper float64) {
 	q.RowLower, q.RowUpper = append(q.RowLower, -inf), append(q.RowUpper, upper)
 }
 
-func (p *shareLP) addNode(n int32, left float64) {
-	q, scale := &p.problem, 0.0
+// addNode adds a network that can bind, and says whether it does at even shares.
+func (p *shareLP) addNode(n int32, left float64) bool {
+	q, most, even := &p.problem, 0.0, 0.0
 	for _, t := range p.byNode[n] {
-		scale += t.coef * p.size[t.column]
+		most += t.coef * p.size[t.column]
+		even += t.coef * p.size[t.column] * p.even[t.column]
 	}
-	if scale <= left {
-		return
+	if most <= left {
+		return false
 	}
 	for _, t := range p.byNode[n] {
 		q.Matrix.Index = append(q.Matrix.Index, t.column)
-		q.Matrix.Value = append(q.Matrix.Value, t.coef*p.size[t.column]/scale)
+		q.Matrix.Value = append(q.Matrix.Value, t.coef*p.size[t.column]/most)
 	}
-	p.endRow(left / scale)
+	p.endRow(left / most)
+	return even > left*(1+reachTolerance)
 }
 
 func (p *shareLP) solve(ctx context.Context) ([]float64, error) {
@@ -244,33 +339,4 @@ func (p *shareLP) solve(ctx context.Context) ([]float64, error) {
 	defer m.Close()
 	v.model = m
 	return v.run(ctx)
-}
-
-// take reads the admitted tasks of class c, scaled to their known sum.
-func (p *shareLP) take(c int32, served float64, x []float64) {
-	cl, sum := &p.in.classes[c], 0.0
-	pool := 0.0
-	if j, ok := p.pool[c]; ok {
-		pool = math.Max(0, x[j])
-		sum += pool * cl.pool
-	}
-	for _, a := range cl.bound {
-		if j, ok := p.columns[a]; ok {
-			sum += math.Max(0, x[j]) * p.in.arrivals[a].tasks
-		}
-	}
-	scale := 1.0
-	if sum > 0 {
-		scale = math.Min(served/sum, 1+wholeTolerance)
-	}
-	for _, a := range cl.members {
-		p.in.arrivals[a].admitted = pool * scale * p.in.arrivals[a].tasks
-	}
-	for _, a := range cl.bound {
-		share := 0.0
-		if j, ok := p.columns[a]; ok {
-			share = math.Max(0, x[j])
-		}
-		p.in.arrivals[a].admitted = share * scale * p.in.arrivals[a].tasks
-	}
 }

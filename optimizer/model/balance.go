@@ -19,9 +19,9 @@ const fixTolerance = 1e-6
 // that too. What stays free falls into small parts, each levelled by itself; where nothing does, which is
 // almost everywhere, only the water-filling of each class's own pods is left.
 func (in *instance) balance(ctx context.Context, k *component) error {
-	free := k.freeColumns()
-	for _, part := range k.parts(free) {
-		if err := in.levelPart(ctx, k, free, part); err != nil {
+	k.free = k.freeColumns()
+	for _, part := range k.parts(k.free) {
+		if err := in.levelPart(ctx, k, part); err != nil {
 			return fmt.Errorf("balance stage: %w", err)
 		}
 	}
@@ -120,8 +120,8 @@ func (k *component) parts(free []bool) [][]int32 {
 }
 
 // levelPart levels one part and sets its columns' values.
-func (in *instance) levelPart(ctx context.Context, k *component, free []bool, part []int32) error {
-	b := newPartLP(k, free, part)
+func (in *instance) levelPart(ctx context.Context, k *component, part []int32) error {
+	b := newPartLP(k, part)
 	for _, j := range part {
 		if c := &k.columns[j]; c.kind == aloneColumn {
 			worth := c.most / b.unit
@@ -155,7 +155,6 @@ func capped(g vessels, most float64) vessels {
 // the rows that they share, less what is fixed in them.
 type partLP struct {
 	k       *component
-	free    []bool
 	at      []int32 // by column of k: its column here
 	columns []int32 // by column here: its column of k, −1 for a fixed inflow
 	unit    float64
@@ -164,8 +163,8 @@ type partLP struct {
 	units   []unit
 }
 
-func newPartLP(k *component, free []bool, part []int32) *partLP {
-	b := &partLP{k: k, free: free, at: filled(len(k.columns)), unit: 1,
+func newPartLP(k *component, part []int32) *partLP {
+	b := &partLP{k: k, at: filled(len(k.columns)), unit: 1,
 		problem: highs.Problem{Sense: highs.Maximize, Matrix: highs.Matrix{Start: []int32{0}}}}
 	for _, j := range part {
 		b.unit = math.Max(b.unit, k.columns[j].most)

@@ -13,6 +13,7 @@ type component struct {
 	cpuNodes []int32 // with a CPU row
 	columns  []column
 	rows     []row
+	free     []bool  // by column: stage 2 found it not to be fixed
 	lost     float64 // tasks that columns left out for being tiny could have served
 }
 

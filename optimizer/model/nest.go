@@ -13,7 +13,6 @@ type bin struct {
 	zone  string
 	node  int32
 	asked float64 // tasks that come from here
-	spare float64 // tasks of the bin's pods that others' tasks fill
 }
 
 // nest is stage 3 of a class that has its pods to itself. The costs are nested (node ≤ zone ≤ else), so cost is
