@@ -64,7 +64,7 @@ func TestDescendOnlyWhereSupportIsMissing(t *testing.T) {
 func TestOpenRefuses(t *testing.T) {
 	testenv.Require(t, testenv.Root)
 	for want, options := range map[string]Options{
-		"not on a bpf filesystem":  {Dir: t.TempDir()},
+		"not on a bpf filesystem":  {Dir: t.TempDir() + "/weir"},
 		`attach "xdp": want auto`:  {Attach: "xdp"},
 		"UDP timeout -1s":          {UDPTimeout: -time.Second},
 		`interface pattern "eth["`: {Interfaces: []string{"eth["}},

@@ -5,10 +5,7 @@ package arrivals
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
-	"os"
-	"path/filepath"
 
 	"github.com/cilium/ebpf"
 	"github.com/vishvananda/netlink"
@@ -179,35 +176,4 @@ func ignoreGone(err error) error {
 		return nil
 	}
 	return err
-}
-
-// mark makes the empty folder KIND_IFINDEX.
-func (s *store) mark(kind string, index int) error {
-	err := os.Mkdir(markPath(s.path, kind, index), 0o700)
-	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("mark %s of device %d: %w", kind, index, err)
-	}
-	return nil
-}
-
-func unmark(folder, kind string, index int) error {
-	return os.Remove(markPath(folder, kind, index))
-}
-
-func isMarked(folder, kind string, index int) bool {
-	_, err := os.Stat(markPath(folder, kind, index))
-	return err == nil
-}
-
-func marks(folder, kind string) []int {
-	paths, _ := filepath.Glob(filepath.Join(folder, kind+"_*"))
-	var indexes []int
-	for _, path := range paths {
-		indexes = append(indexes, indexOf(filepath.Base(path)))
-	}
-	return indexes
-}
-
-func markPath(folder, kind string, index int) string {
-	return filepath.Join(folder, fmt.Sprintf("%s_%d", kind, index))
 }

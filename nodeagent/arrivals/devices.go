@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"path"
-	"strings"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
@@ -94,14 +93,4 @@ func (d *devices) wants(device net.Interface) bool {
 
 func (d *devices) close() error {
 	return errors.Join(d.deviceHook.close(), d.program.Close())
-}
-
-// indexOf reads the number in a pin's name, such as tcx_12.
-func indexOf(name string) int {
-	var index int
-	_, number, _ := strings.Cut(name, "_")
-	if _, err := fmt.Sscanf(number, "%d", &index); err != nil {
-		return 0
-	}
-	return index
 }

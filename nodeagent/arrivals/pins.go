@@ -16,8 +16,8 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// Names in a folder of pins: the maps by their own names, links as KIND_PLACE,
-// and as marks empty folders clsact_IFINDEX and qdisc_IFINDEX.
+// Names in a folder of pins: the maps by their own names, links as KIND_PLACE, and
+// marks.
 var folderName = regexp.MustCompile(`^v[0-9]+(-[0-9]+)?$`)
 
 // pinnedLinks are the links of one kind that a predecessor left, by name.
@@ -164,6 +164,9 @@ func cleanFolder(folder string) error {
 				errs = append(errs, os.Remove(path))
 			}
 		}
+	}
+	for _, inode := range marks(folder, "netns") {
+		errs = append(errs, unmark(folder, "netns", inode))
 	}
 	return errors.Join(append(errs, os.Remove(folder))...)
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -26,8 +27,9 @@ const maxLayouts = 10
 
 // store is the pinned maps of one node.
 type store struct {
-	dir  string // as in Options
-	path string // the folder of this layout
+	dir  string     // as in Options
+	path string     // the folder of this layout
+	busy sync.Mutex // held with lock, which does not keep out this process
 	lock *os.File
 	log  *slog.Logger
 	maps bpf.ArrivalsMaps
@@ -36,15 +38,11 @@ type store struct {
 
 // openStore makes the folder, which must lie on a bpf filesystem.
 func openStore(options Options) (*store, error) {
+	if err := checkFilesystem(options.Dir); err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(options.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make folder for pins: %w", err)
-	}
-	var st unix.Statfs_t
-	if err := unix.Statfs(options.Dir, &st); err != nil {
-		return nil, fmt.Errorf("statfs %s: %w", options.Dir, err)
-	}
-	if uint32(st.Type) != unix.BPF_FS_MAGIC {
-		return nil, fmt.Errorf("%s is not on a bpf filesystem: mount one there (in a pod, the host's /sys/fs/bpf with HostToContainer propagation)", options.Dir)
 	}
 	lock, err := os.Open(options.Dir)
 	if err != nil {
@@ -53,9 +51,27 @@ func openStore(options Options) (*store, error) {
 	return &store{dir: options.Dir, lock: lock, log: options.Logger}, nil
 }
 
+// checkFilesystem looks at the folder, or the nearest above it that exists.
+func checkFilesystem(dir string) error {
+	var st unix.Statfs_t
+	err := unix.Statfs(dir, &st)
+	if errors.Is(err, unix.ENOENT) && dir != filepath.Dir(dir) {
+		return checkFilesystem(filepath.Dir(dir))
+	}
+	if err != nil {
+		return fmt.Errorf("statfs %s: %w", dir, err)
+	}
+	if uint32(st.Type) != unix.BPF_FS_MAGIC {
+		return fmt.Errorf("%s is not on a bpf filesystem: mount one there (in a pod, the host's /sys/fs/bpf with HostToContainer propagation)", dir)
+	}
+	return nil
+}
+
 // exclusive keeps other agents off the folder while f runs, such as a
 // predecessor that has not ended yet.
 func (s *store) exclusive(f func() error) error {
+	s.busy.Lock()
+	defer s.busy.Unlock()
 	if err := unix.Flock(int(s.lock.Fd()), unix.LOCK_EX); err != nil {
 		return fmt.Errorf("lock %s: %w", s.dir, err)
 	}
@@ -89,12 +105,30 @@ func (s *store) openMaps(options Options) error {
 			s.path = fmt.Sprintf("%s-%d", s.path, i)
 		}
 		err = s.openFolder(spec.Maps)
+		if err == nil {
+			return s.claim()
+		}
 		if !errors.Is(err, errShape) {
 			return err
 		}
 		s.log.Warn("pinned maps of another shape are left alone, counting starts anew", "dir", s.path, "error", err)
 	}
 	return fmt.Errorf("no folder left in %s: %w", s.dir, err)
+}
+
+// claim ties the folder to the current network namespace: links that are pinned
+// there count nowhere else, however right they look.
+func (s *store) claim() error {
+	var st unix.Stat_t
+	if err := unix.Stat("/proc/thread-self/ns/net", &st); err != nil {
+		return fmt.Errorf("network namespace: %w", err)
+	}
+	for _, inode := range marks(s.path, "netns") {
+		if inode != int(st.Ino) {
+			return fmt.Errorf("%s belongs to network namespace %d, this is %d: give each its own folder, or clean up first", s.path, inode, st.Ino)
+		}
+	}
+	return s.mark("netns", int(st.Ino))
 }
 
 func resize(spec *ebpf.MapSpec, entries uint32) {

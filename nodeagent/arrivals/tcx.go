@@ -32,7 +32,7 @@ func newTCX(s *store, program *ebpf.Program) (deviceHook, error) {
 	}
 	t := &tcxLinks{store: s, program: program, links: map[int]link.Link{}}
 	for name, l := range before.links {
-		t.links[indexOf(name)] = l
+		t.links[numberOf(name)] = l
 	}
 	return t, nil
 }

@@ -53,11 +53,14 @@ func TestTrackRefuses(t *testing.T) {
 func counterOn(t *testing.T, options Options) *Counter {
 	t.Helper()
 	testenv.Require(t, testenv.Root)
-	options.Attach = string(None)
-	if options.Dir == "" {
-		options.Dir = bpffs(t)
-	}
+	options.Attach, options.Dir = string(None), bpffs(t)
 	return newNamespace(t).open(options)
+}
+
+// restart is the Counter of an agent's next start.
+func restart(c *Counter, node *namespace) *Counter {
+	c.Close()
+	return node.open(Options{Attach: string(None), Dir: c.store.dir})
 }
 
 func mustTrack(t *testing.T, c *Counter, services ...Service) {
@@ -81,16 +84,17 @@ func serviceID(t *testing.T, c *Counter, a Address) uint32 {
 }
 
 func TestNamesKeepTheirIDs(t *testing.T) {
-	dir := bpffs(t)
+	testenv.Require(t, testenv.Root)
+	node := newNamespace(t)
 	a1, a2, b1 := tcp("10.0.0.1", 80), tcp("10.0.0.2", 80), tcp("10.0.0.3", 80)
-	c := counterOn(t, Options{Dir: dir})
+	c := node.open(Options{Attach: string(None), Dir: bpffs(t)})
 	mustTrack(t, c, Service{"a", []Address{a1}}, Service{"b", []Address{b1}})
 	a, b := serviceID(t, c, a1), serviceID(t, c, b1)
 	if a == b || a == 0 || b == 0 {
 		t.Fatalf("ids %d, %d", a, b)
 	}
 	// Over a restart, with addresses that changed hands.
-	c = counterOn(t, Options{Dir: dir})
+	c = restart(c, node)
 	mustTrack(t, c, Service{"b", []Address{a1}}, Service{"a", []Address{a2}}, Service{"c", []Address{b1}})
 	if got := []uint32{serviceID(t, c, a2), serviceID(t, c, a1)}; got[0] != a || got[1] != b {
 		t.Errorf("ids of a and b: %v, want %d, %d", got, a, b)
@@ -112,8 +116,9 @@ func TestNamesKeepTheirIDs(t *testing.T) {
 // Names long out of use go with their rows, but their ids are not given again,
 // not even the highest's after a restart.
 func TestRetiredNamesGoAndIDsDoNotReturn(t *testing.T) {
-	dir := bpffs(t)
-	c := counterOn(t, Options{Dir: dir})
+	testenv.Require(t, testenv.Root)
+	node := newNamespace(t)
+	c := node.open(Options{Attach: string(None), Dir: bpffs(t)})
 	address := tcp("10.0.0.1", 80)
 	seen := map[uint32]bool{}
 	for round := range 3 {
@@ -138,7 +143,7 @@ func TestRetiredNamesGoAndIDsDoNotReturn(t *testing.T) {
 		if err != nil || len(totals.Rows) != 1 || totals.Rows[0].Service != "keep" || totals.Overflow != 0 {
 			t.Fatalf("left: %+v, %v", totals, err)
 		}
-		c = counterOn(t, Options{Dir: dir})
+		c = restart(c, node)
 	}
 }
 
