@@ -43,10 +43,11 @@ func (c *column) in() bool { return c.kind <= boundColumn }
 type rowKind uint8
 
 const (
-	classRow rowKind = iota // Σ in − Σ out = 0
-	netRow                  // Σ r^net x ≤ room of the node's network
-	podRow                  // Σ r_k f ≤ room_pk
-	cpuRow                  // Σ r_cpu f ≤ room of the node's CPU
+	classRow   rowKind = iota // Σ in − Σ out = 0
+	netRow                    // Σ r^net x ≤ room of the node's network
+	podRow                    // Σ r_k f ≤ room_pk
+	cpuRow                    // Σ r_cpu f ≤ room of the node's CPU
+	serviceRow                // Σ in ≤ what the maxmin policy serves
 )
 
 // row is one constraint Σ coef·column ≤ limit (= 0 for a classRow, whose limit is the class's total for scale).
@@ -98,10 +99,14 @@ func (in *instance) components() []*component {
 		sets.join(memo[i], c)
 	}
 	atNode, atCPU := filled(len(in.s.Nodes)), filled(len(in.s.Nodes))
+	atService := filled(len(in.s.Services))
 	for c := range in.classes {
 		cl := &in.classes[c]
 		if !cl.live() {
 			continue
+		}
+		if in.s.Dispatch.Shortage == ShortageMaxMin { // a service's fraction is one
+			first(atService, cl.service, int32(c))
 		}
 		for _, i := range cl.bound {
 			first(atNode, in.arrivals[i].node, int32(c))

@@ -298,3 +298,80 @@ func (d *dense) leastLevel(pod string, closed map[string]float64, t, throughput 
 	p.Cost[column] = 1
 	return mustSolve(p).X[column]
 }
+
+// maxmin is the lexicographic max-min of the services' served fractions, of those with demand.
+func (d *dense) maxmin() map[string]float64 {
+	total, terms := make(map[string]float64), make(map[string]map[int]float64)
+	for _, a := range d.s.Arrivals {
+		total[a.Service] += a.Tasks
+	}
+	for j, c := range d.columns {
+		name := d.s.Arrivals[c.arrival].Service
+		if terms[name] == nil {
+			terms[name] = make(map[int]float64)
+		}
+		terms[name][j] = c.tasks
+	}
+	maximise := func(open func(string) bool, closed map[string]float64, floor float64) float64 {
+		p := d.problem(1)
+		phi := len(d.columns)
+		p.Cost = make([]float64, phi+1)
+		p.Cost[phi], p.Upper[phi] = 1, 1
+		for name, sum := range total {
+			if sum == 0 {
+				continue
+			}
+			coef := map[int]float64{}
+			for j, v := range terms[name] {
+				coef[j] = v / sum
+			}
+			switch at, ok := closed[name]; {
+			case ok:
+				appendRow(p, coef, at-1e-9, highs.Inf)
+			case open(name):
+				coef[phi] = -1
+				appendRow(p, coef, 0, highs.Inf)
+			default:
+				appendRow(p, coef, floor-1e-9, highs.Inf)
+			}
+		}
+		return mustSolve(p).X[phi]
+	}
+	closed := make(map[string]float64)
+	for name, sum := range total {
+		if sum == 0 {
+			delete(total, name)
+		}
+	}
+	for len(closed) < len(total) {
+		phi := maximise(func(string) bool { return true }, closed, 0)
+		next := make(map[string]float64)
+		for name := range total {
+			if _, ok := closed[name]; !ok && maximise(func(n string) bool { return n == name }, closed, phi) < phi+1e-6 {
+				next[name] = phi
+			}
+		}
+		for name, v := range next {
+			closed[name] = v
+		}
+	}
+	return closed
+}
+
+// serve pins the services' served fractions.
+func (d *dense) serve(fractions map[string]float64) {
+	for name, fraction := range fractions {
+		coef, total := make(map[int]float64), 0.0
+		for _, a := range d.s.Arrivals {
+			if a.Service == name {
+				total += a.Tasks
+			}
+		}
+		for j, c := range d.columns {
+			if d.s.Arrivals[c.arrival].Service == name {
+				coef[j] = c.tasks / total
+			}
+		}
+		d.extra = append(d.extra, rangeRow{coef, fraction - 1e-7, fraction})
+	}
+}

@@ -47,6 +47,11 @@ func Dispatch(ctx context.Context, s *Snapshot) (*DispatchDecision, error) {
 	}
 	balanced := slices.Contains(s.Dispatch.Stages, StageBalance)
 	if err := each(ctx, workers, components, func(ctx context.Context, k *component) error {
+		if s.Dispatch.Shortage == ShortageMaxMin {
+			if err := in.maxmin(ctx, k); err != nil {
+				return err
+			}
+		}
 		if balanced {
 			if err := in.balance(ctx, k); err != nil {
 				return err

@@ -84,11 +84,7 @@ func readBack(d *dense, decision *DispatchDecision) outcome {
 func TestDispatchEqualsDense(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := draw(t)
-		t.Cleanup(func() {
-			if t.Failed() {
-				t.Logf("snapshot: %s", text(s))
-			}
-		})
+		showOnFailure(t, s)
 		if err := s.Validate(); err != nil {
 			t.Fatalf("drawn snapshot: %v", err)
 		}
@@ -119,14 +115,60 @@ func TestDispatchEqualsDense(t *testing.T) {
 	})
 }
 
+func TestMaxMinEqualsDense(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := draw(t)
+		showOnFailure(t, s)
+		s.Dispatch.Shortage = ShortageMaxMin
+		decision, err := Dispatch(context.Background(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := newDense(s)
+		o := readBack(d, decision)
+		if len(o.problems) > 0 || o.worst > 1e-6 {
+			t.Fatalf("%v, violated by %v", o.problems, o.worst)
+		}
+		if best := d.throughput(); math.Abs(decision.Bound-best) > 1e-6*math.Max(1, best) {
+			t.Fatalf("bound %v, dense optimum %v", decision.Bound, best)
+		}
+		want := d.maxmin()
+		got, total := make(map[string]float64), make(map[string]float64)
+		for i, share := range o.admitted(d) {
+			a := s.Arrivals[i]
+			got[a.Service] += share * a.Tasks
+			total[a.Service] += a.Tasks
+		}
+		for name, fraction := range want {
+			if math.Abs(got[name]/total[name]-fraction) > 1e-6 {
+				t.Fatalf("%s served %v, max-min %v", name, got[name]/total[name], fraction)
+			}
+		}
+		d.serve(want)
+		least, levels := descending(d.lexicographic(0)), descending(o.levels)
+		for i := range least {
+			if math.Abs(levels[i]-least[i]) > 1e-4*math.Max(1, least[i]) {
+				t.Fatalf("levels %v, lexicographic min-max %v", levels, least)
+			}
+		}
+	})
+}
+
+// showOnFailure logs the drawn snapshot, which replays with `optimizer solve`.
+func showOnFailure(t *rapid.T, s *Snapshot) {
+	t.Cleanup(func() {
+		if !t.Failed() {
+			return
+		}
+		text, err := json.Marshal(s)
+		t.Logf("snapshot: %s, %v", text, err)
+	})
+}
+
 func TestLocalityEqualsDense(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := draw(t)
-		t.Cleanup(func() {
-			if t.Failed() {
-				t.Logf("snapshot: %s", text(s))
-			}
-		})
+		showOnFailure(t, s)
 		s.Dispatch.Tiers = rapid.SampledFrom([]Tiers{{0, 1, 4}, {0, 1, 4}, {1, 1, 4}, {0, 4, 4}, {0, 0, 0}, {2, 3, 4}}).Draw(t, "tiers")
 		s.Dispatch.Headroom = rapid.SampledFrom([]float64{0, 0.5, 0.7, 1}).Draw(t, "headroom")
 		if rapid.Bool().Draw(t, "a node without a zone") {
@@ -173,14 +215,6 @@ func TestLocalityEqualsDense(t *testing.T) {
 			}
 		}
 	})
-}
-
-func text(s *Snapshot) []byte {
-	b, err := json.Marshal(s)
-	if err != nil {
-		panic(err)
-	}
-	return b
 }
 
 // admitted is the share of each arrival that the outcome serves.
