@@ -3,14 +3,14 @@
 package model
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
-
-	"encoding/json"
 )
 
 // FieldError is bad input: the field's path, its value as written, and what was wanted instead.
@@ -20,10 +20,28 @@ type FieldError struct {
 
 func (e *FieldError) Error() string {
 	if e.Value == "" {
-		return fmt.Sprintf("%s: %s", e.Path, e.Want)
+		return oneLine(fmt.Sprintf("%s: %s", e.Path, e.Want))
 	}
-	return fmt.Sprintf("%s: %s: %s", e.Path, e.Value, e.Want)
+	return oneLine(fmt.Sprintf("%s: %s: %s", e.Path, e.Value, e.Want))
 }
+
+// oneLine escapes what would not print, and nothing else.
+func oneLine(text string) string {
+	if !strings.ContainsFunc(text, unprintable) {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		if unprintable(r) {
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func unprintable(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }
 
 // scanner reads JSON strictly and straight into typed fields: every key is known, no key comes twice, numbers
 // are finite. It knows the path of what it reads, and gives equal strings one memory, since a snapshot names
@@ -66,9 +84,6 @@ func (s *scanner) fail(value, want string) error {
 	const longest = 60
 	if len(value) > longest {
 		value = strings.ToValidUTF8(value[:longest], "") + "…"
-	}
-	if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == utf8.RuneError }) {
-		value = strconv.Quote(value)
 	}
 	return &FieldError{Path: s.where(), Value: value, Want: want}
 }
