@@ -64,7 +64,8 @@ func dial(ctx context.Context, s Stream, free *ports, r *Record) (net.Conn, erro
 	var err error
 	for range attempts {
 		local := netip.AddrPortFrom(s.Source, free.take(s.Source, s.Protocol))
-		d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(local)}
+		// Keep-alives would cost four system calls for nothing.
+		d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(local), KeepAlive: -1}
 		if s.Protocol == "udp" {
 			d.LocalAddr = net.UDPAddrFromAddrPort(local)
 		}
