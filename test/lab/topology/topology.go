@@ -47,8 +47,12 @@ func Build(cfg Config) (*Topology, error) {
 	return t, nil
 }
 
-// Close ends the processes of the lab and takes it away.
+// Close ends the processes of the lab and takes it away. A second call does
+// nothing.
 func (t *Topology) Close() error {
+	if t.lock == nil {
+		return nil
+	}
 	t.mu.Lock()
 	running := make([]*Process, 0, len(t.running))
 	for p := range t.running {
@@ -58,5 +62,7 @@ func (t *Topology) Close() error {
 	for _, p := range running {
 		p.kill()
 	}
-	return errors.Join(remove(t.Prefix), release(t.lock, t.Prefix))
+	lock := t.lock
+	t.lock = nil
+	return errors.Join(remove(t.Prefix), release(lock, t.Prefix))
 }

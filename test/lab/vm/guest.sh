@@ -31,7 +31,7 @@ shares
 port() {
 	for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
 		for dir in /sys/class/virtio-ports/*; do
-			if [ "$($bb cat $dir/name)" = "$1" ]; then
+			if [ "$($bb cat "$dir/name")" = "$1" ]; then
 				echo "/dev/${dir##*/}"
 				return
 			fi

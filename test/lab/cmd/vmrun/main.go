@@ -42,7 +42,7 @@ func parseFlags(cfg *vm.Config, args []string) (console bool) {
 		fmt.Fprintf(os.Stderr, "Usage: vmrun [flags] -- COMMAND ARG...\n\n%s", flags.FlagUsages())
 	}
 	flags.DurationVar(&cfg.Deadline, "deadline", 10*time.Minute, "kill the guest after this time, exit status 124")
-	flags.StringArrayVar(&cfg.Shares, "share", []string{"out"}, "folder that the guest may write; may be repeated")
+	flags.StringArrayVar(&cfg.Shares, "share", nil, "folder that the guest may write, made if absent; may be repeated")
 	flags.StringVar(&cfg.Dir, "dir", "", "working directory of the command (default the present one)")
 	flags.StringArrayVar(&cfg.Env, "env", nil, "K=V for the command's environment; may be repeated")
 	flags.IntVar(&cfg.Memory, "memory", 3072, "MiB of the guest")
