@@ -141,6 +141,12 @@ func (in *instance) overallRatios() []Ratio {
 			share = round(admitted[l] / total[l])
 		}
 		s := newSplit(pods, finite(weights))
+		if len(s) == 0 && total[l] == 0 { // full of others' tasks: its first ones must go somewhere
+			for j, p := range pods {
+				weights[j] = in.taskRoom(int32(l), p)
+			}
+			s = newSplit(pods, finite(weights))
+		}
 		if len(s) == 0 {
 			share = 0
 		}
