@@ -27,6 +27,9 @@ type serverState struct {
 	total       uint32
 	// seen counts the connections since the agent began.
 	seen uint64
+	// known says that a dump or a write of this agent's has been seen: what a
+	// first dump counts is a predecessor's.
+	known bool
 }
 
 func newBalance() *balance { return &balance{servers: map[ipvs.Key]*serverState{}} }
@@ -46,10 +49,15 @@ func (b *balance) hear(share wire.Share) {
 	b.ratios, b.last = smooth(b.last, y), y
 }
 
-// inherit takes ratios from the weights of a table that a predecessor left, so
-// that a restart changes no weight. Weight 0 tells nothing: it may be a drain
-// that ended long ago.
+// inherit takes scheduler, weights and ratios from a virtual server that a
+// predecessor left, so that a restart changes no weight. Weight 0 tells nothing
+// of ratios: it may be a drain that ended long ago.
 func (b *balance) inherit(v server, have ipvs.Service) {
+	state := b.server(v.key)
+	if state.known {
+		return
+	}
+	state.choice.Scheduler, state.carry = have.Scheduler, ipvs.Resume(have)
 	if b.ratios != nil {
 		return
 	}
@@ -85,22 +93,20 @@ func (s *serverState) observe(v server, have ipvs.Service) map[string]float64 {
 		if !ok {
 			continue
 		}
-		before, known := s.connections[d.Endpoint()]
-		if !known && s.choice.Scheduler == "" {
-			continue // the first dump: what was before is another agent's
+		if s.known {
+			got[pod] += float64(ipvs.Delta(s.connections[d.Endpoint()], d.Connections))
 		}
-		got[pod] += float64(ipvs.Delta(before, d.Connections))
 	}
-	s.connections = now
-	if s.choice.Scheduler != "" {
+	if s.known {
 		s.seen += uint64(ipvs.Delta(s.total, have.Connections))
 	}
-	s.total = have.Connections
+	s.connections, s.total, s.known = now, have.Connections, true
 	return got
 }
 
 // program returns the virtual server to have: scheduler and weights.
 func (s *serverState) program(l service, v server, node string, r ratios, inFlight float64, demand ipvs.Demand) ipvs.Service {
+	s.known = true
 	s.choice = ipvs.Choose(l.Scheduler, v.key.Protocol, inFlight, s.choice)
 	shares := make(ipvs.Shares, len(v.pods))
 	for endpoint, pod := range v.pods {

@@ -60,7 +60,7 @@ func (o *Options) universal() (*redis.UniversalOptions, error) {
 	u := &redis.UniversalOptions{
 		Addrs: o.Addresses, MasterName: o.Master, Username: o.User,
 		DialTimeout: o.Timeout, ReadTimeout: o.Timeout, WriteTimeout: o.Timeout,
-		ContextTimeoutEnabled: true, MaxRetries: 1, PoolSize: 4,
+		ContextTimeoutEnabled: true, MaxRetries: 1, DialerRetries: 1, PoolSize: 4,
 	}
 	if o.PasswordFile != "" {
 		secret, err := os.ReadFile(o.PasswordFile)

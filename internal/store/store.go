@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -29,8 +30,16 @@ func Open(cluster string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	quiet.Do(func() { redis.SetLogger(silent{}) })
 	return &Store{client: redis.NewUniversalClient(u), cluster: cluster}, nil
 }
+
+// The client logs to standard error what its calls return anyway.
+var quiet sync.Once
+
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
 
 // Close ends the connection.
 func (s *Store) Close() error { return s.client.Close() }
