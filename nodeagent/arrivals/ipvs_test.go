@@ -240,8 +240,8 @@ func connectFrom(t *testing.T, from, to string) uint64 {
 // A UDP flow is a new task after the timeout that IPVS has, and for both.
 func TestUDPTimeoutAsIPVS(t *testing.T) {
 	n := newIPVSNode(t)
-	n.node.run("ipvsadm --set 0 0 2")
-	c := n.node.open(Options{Dir: bpffs(t), UDPTimeout: 2 * time.Second})
+	n.node.run("ipvsadm --set 0 0 5")
+	c := n.node.open(Options{Dir: bpffs(t), UDPTimeout: 5 * time.Second})
 	track(t, c)
 	n.client.do(func() {
 		conn, err := net.Dial("udp", vip4+":80")
@@ -250,7 +250,7 @@ func TestUDPTimeoutAsIPVS(t *testing.T) {
 			return
 		}
 		defer conn.Close()
-		for _, pause := range []time.Duration{0, time.Second, time.Second, 6 * time.Second, time.Second} {
+		for _, pause := range []time.Duration{0, time.Second, time.Second, 9 * time.Second, time.Second} {
 			time.Sleep(pause)
 			if _, err := conn.Write([]byte("x")); err != nil {
 				t.Error(err)
