@@ -5,6 +5,7 @@ package model
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -95,6 +96,9 @@ func (d *decoder) snapshot(s *Snapshot) error {
 // list reads an array of objects, each begun with its defaults.
 func list[T any](d *decoder, to *[]T, begin func() T, read func(*T) error) error {
 	return d.array(func(int) error {
+		if n := len(*to); n == cap(*to) {
+			*to = slices.Grow(*to, n+1) // doubles: append would copy a million arrivals ten times
+		}
 		*to = append(*to, begin())
 		return read(&(*to)[len(*to)-1])
 	})

@@ -26,9 +26,12 @@ var (
 
 // Dispatch splits the snapshot's arrivals over its pods (design 3), by the stages and the shortage policy that
 // the snapshot names. The decision is certified: feasible by our own check, its bound proven by LP duality. It is
-// deterministic, does not change s, and ends early with an error when ctx ends.
+// deterministic, does not change s, and ends early with an error when ctx ends. Bad input is a FieldError.
 func Dispatch(ctx context.Context, s *Snapshot) (*DispatchDecision, error) {
 	began := time.Now()
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
 	in, err := compile(s)
 	if err != nil {
 		return nil, err

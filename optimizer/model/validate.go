@@ -172,17 +172,15 @@ func (s *Snapshot) checkPods(known names) error {
 }
 
 func (s *Snapshot) checkArrivals(known names) error {
-	seen := make(map[int64]struct{}, len(s.Arrivals))
+	seen := newPairs(len(s.Services), len(s.Nodes), len(s.Arrivals))
 	for i := range s.Arrivals {
 		a := &s.Arrivals[i]
 		service, okService := known.services[a.Service]
 		node, okNode := known.nodes[a.Node]
-		pair := int64(service)<<32 | int64(node)
-		_, twice := seen[pair]
+		twice := okService && okNode && !seen.add(service, node)
 		if okService && okNode && !twice && a.Tasks >= 0 && a.Last >= 0 && a.SliceTasks >= 0 &&
 			a.Tasks+a.Last+a.SliceTasks <= math.MaxFloat64 && a.Pods == nil {
-			seen[pair] = struct{}{} // the common case, a million times in a large snapshot
-			continue
+			continue // the common case, a million times in a large snapshot
 		}
 		at := pathTo("arrivals", i)
 		err := firstOf(exists(at, "service", a.Service, known.services), exists(at, "node", a.Node, known.nodes),
@@ -194,7 +192,6 @@ func (s *Snapshot) checkArrivals(known names) error {
 		if twice {
 			return bad(string(at), a.Service+" at "+a.Node, "comes twice")
 		}
-		seen[pair] = struct{}{}
 		for j, name := range a.Pods {
 			if !slices.Contains(s.Pods[known.pods[name]].Services, a.Service) {
 				return bad(at.field(fmt.Sprintf("pods[%d]", j)), name, "does not serve "+a.Service)
