@@ -36,21 +36,31 @@ func Dispatch(ctx context.Context, s *Snapshot) (*DispatchDecision, error) {
 	if err != nil {
 		return nil, err
 	}
-	components := in.components()
-	workers := runtime.GOMAXPROCS(0)
-	if err := each(ctx, workers, components, func(_ context.Context, k *component) error {
-		in.build(k)
-		return nil
-	}); err != nil {
-		return nil, err
-	}
-	bound, err := throughput(ctx, workers, components)
+	bound, err := in.stages(ctx, runtime.GOMAXPROCS(0))
 	if err != nil {
 		return nil, fmt.Errorf("dispatch: %w", err)
 	}
-	balanced := slices.Contains(s.Dispatch.Stages, StageBalance)
-	if err := each(ctx, workers, components, func(ctx context.Context, k *component) error {
-		if s.Dispatch.Shortage == ShortageMaxMin {
+	d := in.decide(bound)
+	if err := in.certify(d.Served, bound); err != nil {
+		return nil, fmt.Errorf("dispatch: %w", err)
+	}
+	d.SolveMillis = float64(time.Since(began).Microseconds()) / 1000
+	return d, nil
+}
+
+// stages runs the stages on so many goroutines and returns the throughput bound.
+func (in *instance) stages(ctx context.Context, workers int) (float64, error) {
+	components, settings := in.components(), &in.s.Dispatch
+	balanced := slices.Contains(settings.Stages, StageBalance)
+	for _, k := range components {
+		in.build(k)
+	}
+	bound, err := throughput(ctx, workers, components)
+	if err != nil {
+		return 0, err
+	}
+	err = each(ctx, workers, components, func(ctx context.Context, k *component) error {
+		if settings.Shortage == ShortageMaxMin {
 			if err := in.maxmin(ctx, k); err != nil {
 				return err
 			}
@@ -61,21 +71,15 @@ func Dispatch(ctx context.Context, s *Snapshot) (*DispatchDecision, error) {
 			}
 		}
 		return in.admit(ctx, k, balanced)
-	}); err != nil {
-		return nil, fmt.Errorf("dispatch: %w", err)
+	})
+	if err != nil {
+		return 0, err
 	}
 	in.splitFlows()
-	if slices.Contains(s.Dispatch.Stages, StageLocality) {
-		if err := in.locality(ctx, workers); err != nil {
-			return nil, fmt.Errorf("dispatch: %w", err)
-		}
+	if slices.Contains(settings.Stages, StageLocality) {
+		err = in.locality(ctx, workers)
 	}
-	d := in.decide(bound)
-	if err := in.certify(d.Served, bound); err != nil {
-		return nil, fmt.Errorf("dispatch: %w", err)
-	}
-	d.SolveMillis = float64(time.Since(began).Microseconds()) / 1000
-	return d, nil
+	return bound, err
 }
 
 // decide publishes what the stages found.

@@ -3,58 +3,60 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
 
+// reason is one line of why, and its weight.
+type reason struct {
+	missing float64 // tasks
+	level   float64
+	text    string
+}
+
 // explain says, one line per service and the shortest of tasks first, what limits it: how much is admitted and
 // which constraint binds, or that it fits and which pod fills first.
 func (in *instance) explain() []string {
-	load := in.load()
-	type line struct {
-		missing float64
-		level   float64
-		text    string
-	}
-	lines := make([]line, 0, len(in.s.Services))
-	byService := in.membersByService()
+	load, byService := in.load(), in.membersByService()
+	reasons := make([]reason, 0, len(in.s.Services))
 	for l := range in.s.Services {
-		total, admitted := 0.0, 0.0
-		for _, i := range byService[l] {
-			total += in.arrivals[i].tasks
-			admitted += in.arrivals[i].admitted
-		}
-		p, level, k := in.fullest(int32(l), load)
-		name := in.s.Services[l].Name
-		switch {
-		case total == 0:
-			continue
-		case len(in.classes[l].pods) == 0:
-			lines = append(lines, line{total, 0, fmt.Sprintf("%s: short by %.6g of %.6g tasks, no pod takes any", name, total, total)})
-		case admitted < total*(1-wholeTolerance):
-			lines = append(lines, line{total - admitted, level, fmt.Sprintf("%s: short by %.6g of %.6g tasks, %s", name,
-				total-admitted, total, in.binding(int32(l), byService[l], load))})
-		case k < 0:
-			lines = append(lines, line{0, level, fmt.Sprintf("%s: fits, no pod has a level", name)})
-		default:
-			lines = append(lines, line{0, level, fmt.Sprintf("%s: fits, fullest pod %s at %.2f of %s", name,
-				in.s.Pods[p].Name, level, in.s.Resources[k])})
+		if r := in.reason(int32(l), byService[l], load); r.text != "" {
+			reasons = append(reasons, r)
 		}
 	}
-	slices.SortStableFunc(lines, func(a, b line) int {
-		switch {
-		case a.missing > b.missing || (a.missing == b.missing && a.level > b.level):
-			return -1
-		case a.missing < b.missing || a.level < b.level:
-			return 1
-		}
-		return 0
+	slices.SortStableFunc(reasons, func(a, b reason) int {
+		return cmp.Or(cmp.Compare(b.missing, a.missing), cmp.Compare(b.level, a.level))
 	})
-	out := make([]string, len(lines))
-	for i := range lines {
-		out[i] = lines[i].text
+	out := make([]string, len(reasons))
+	for i := range reasons {
+		out[i] = reasons[i].text
 	}
 	return out
+}
+
+// reason is the line of one service; its text is empty without demand.
+func (in *instance) reason(l int32, members []int32, load []float64) reason {
+	total, admitted := 0.0, 0.0
+	for _, i := range members {
+		total += in.arrivals[i].tasks
+		admitted += in.arrivals[i].admitted
+	}
+	p, level, k := in.fullest(l, load)
+	name := in.s.Services[l].Name
+	switch missing := total - admitted; {
+	case total == 0:
+		return reason{}
+	case len(in.classes[l].pods) == 0:
+		return reason{total, 0, fmt.Sprintf("%s: short by %.6g of %.6g tasks, no pod takes any", name, total, total)}
+	case missing > total*wholeTolerance:
+		return reason{missing, level, fmt.Sprintf("%s: short by %.6g of %.6g tasks, %s", name, missing, total,
+			in.binding(l, members, load))}
+	case k < 0:
+		return reason{0, level, name + ": fits, no pod has a level"}
+	}
+	return reason{0, level, fmt.Sprintf("%s: fits, fullest pod %s at %.2f of %s", name, in.s.Pods[p].Name, level,
+		in.s.Resources[k])}
 }
 
 func (in *instance) membersByService() [][]int32 {

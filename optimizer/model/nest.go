@@ -35,7 +35,6 @@ func (in *instance) nest(w *local) {
 
 // bins sorts the class's pods into nodes and zones, and tells what each must hold.
 func (in *instance) bins(w *local) []*bin {
-	tiers := &in.s.Dispatch.Tiers
 	byNode, byZone := make(map[int32]*bin), make(map[string]*bin)
 	var zones []*bin
 	zoneOf := func(zone string) *bin {
@@ -66,22 +65,27 @@ func (in *instance) bins(w *local) []*bin {
 		}
 	}
 	for _, z := range zones {
-		limit := 0.0
-		for _, b := range z.nodes {
-			own := 0.0
-			for _, j := range b.pods {
-				own += w.limits[j].most
-			}
-			limit += own
-			if (z.zone != "" && tiers.Node < tiers.Zone) || (z.zone == "" && tiers.Node < tiers.Else) {
-				b.need = math.Min(b.asked, own)
-			}
-		}
-		if z.zone != "" && tiers.Zone < tiers.Else {
-			z.need = math.Min(z.asked, limit)
-		}
+		z.setNeeds(w.limits, &in.s.Dispatch.Tiers)
 	}
 	return zones
+}
+
+// setNeeds tells what a zone and its nodes must hold, where a tier is worth keeping to.
+func (b *bin) setNeeds(limits vessels, tiers *Tiers) {
+	limit := 0.0
+	for _, n := range b.nodes {
+		own := 0.0
+		for _, j := range n.pods {
+			own += limits[j].most
+		}
+		limit += own
+		if (b.zone != "" && tiers.Node < tiers.Zone) || (b.zone == "" && tiers.Node < tiers.Else) {
+			n.need = math.Min(n.asked, own)
+		}
+	}
+	if b.zone != "" && tiers.Zone < tiers.Else {
+		b.need = math.Min(b.asked, limit)
+	}
 }
 
 func (b *bin) vessels(g vessels) vessels {
@@ -177,9 +181,31 @@ func fillNodes(z *bin, g vessels, total float64, held []float64) {
 // route tells each origin's tasks which pods they go to: first its node's, then the zone's, then all others
 // that have room, each in proportion to what the pods still take.
 func (in *instance) route(w *local, zones []*bin, held []float64) {
-	pods := in.classes[w.class].pods
 	left := append([]float64(nil), held...)
-	stay := make(map[int32]float64) // by node: tasks served on it
+	stay := serveOwn(zones, held, left)
+	rest := make(map[string][]float64) // by zone: what leaves a node of it falls on
+	global := append([]float64(nil), left...)
+	inZone := make(map[string]float64)
+	for _, z := range zones {
+		inZone[z.zone] = z.takeOwn(in, stay, left, global)
+	}
+	for _, z := range zones {
+		rest[z.zone] = z.blend(inZone[z.zone], left, global)
+	}
+	for i := range w.origins {
+		o := &w.origins[i]
+		out := append([]float64(nil), rest[o.zone]...)
+		if o.node >= 0 && o.tasks > 0 {
+			in.keepOwn(w.class, o.node, math.Min(1, stay[o.node]/o.tasks), held, out)
+		}
+		o.split = newSplit(in.classes[w.class].pods, out)
+	}
+}
+
+// serveOwn serves each node's tasks on its own pods as far as they hold them: it returns, by node, how many, and
+// takes them from left.
+func serveOwn(zones []*bin, held, left []float64) map[int32]float64 {
+	stay := make(map[int32]float64)
 	for _, z := range zones {
 		for _, b := range z.nodes {
 			sum := 0.0
@@ -195,34 +221,22 @@ func (in *instance) route(w *local, zones []*bin, held []float64) {
 			}
 		}
 	}
-	rest := make(map[string][]float64) // by zone: what leaves a node of it falls on
-	global := append([]float64(nil), left...)
-	inZone := make(map[string]float64)
-	for _, z := range zones {
-		inZone[z.zone] = z.takeOwn(in, stay, left, global)
-	}
-	for _, z := range zones {
-		rest[z.zone] = z.blend(inZone[z.zone], left, global)
-	}
-	for i := range w.origins {
-		o := &w.origins[i]
-		out := append([]float64(nil), rest[o.zone]...)
-		if o.node >= 0 && o.tasks > 0 {
-			share := math.Min(1, stay[o.node]/o.tasks)
-			sum := 0.0
-			for j, p := range pods {
-				out[j] *= 1 - share
-				if in.podNode[p] == o.node {
-					sum += held[j]
-				}
-			}
-			for j, p := range pods {
-				if in.podNode[p] == o.node && sum > 0 {
-					out[j] += share * held[j] / sum
-				}
-			}
+	return stay
+}
+
+// keepOwn puts a share of a node's tasks on its own pods, in proportion to what they hold.
+func (in *instance) keepOwn(c, node int32, share float64, held, out []float64) {
+	sum := 0.0
+	for j, p := range in.classes[c].pods {
+		out[j] *= 1 - share
+		if in.podNode[p] == node {
+			sum += held[j]
 		}
-		o.split = newSplit(pods, out)
+	}
+	for j, p := range in.classes[c].pods {
+		if in.podNode[p] == node && sum > 0 {
+			out[j] += share * held[j] / sum
+		}
 	}
 }
 

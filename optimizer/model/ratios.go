@@ -2,7 +2,10 @@
 
 package model
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // shareTolerance: smaller shares are noise and left out. IPVS weights resolve 1/65535.
 const shareTolerance = 1e-9
@@ -104,48 +107,21 @@ func (in *instance) publish(s split, admitted float64) Split {
 // overallRatios are the services' splits over all their arrivals; a service without demand is split by the room
 // that its pods have left.
 func (in *instance) overallRatios() []Ratio {
-	out := make([]Ratio, len(in.s.Services))
+	out, load, flows := make([]Ratio, len(in.s.Services)), in.load(), in.flows()
 	total, admitted := make([]float64, len(out)), make([]float64, len(out))
-	flows := make([]map[int32]float64, len(out))
 	for i := range in.arrivals {
 		a := &in.arrivals[i]
 		l := in.classes[a.class].service
 		total[l] += a.tasks
 		admitted[l] += a.admitted
 	}
-	for s, tasks := range in.splitTasks() {
-		if tasks == 0 {
-			continue
-		}
-		l := in.classes[in.splitClass[s]].service
-		if flows[l] == nil {
-			flows[l] = make(map[int32]float64)
-		}
-		for _, v := range in.splits[s] {
-			flows[l][v.pod] += v.share * tasks
-		}
-	}
-	load := in.load()
 	for l := range out {
-		pods := in.classes[l].pods // ascending, all of the service
-		weights := make([]float64, len(pods))
-		for j, p := range pods {
-			if total[l] > 0 {
-				weights[j] = flows[l][p]
-			} else {
-				weights[j] = in.roomLeft(int32(l), p, load)
-			}
-		}
-		share := 1.0
+		share, s := 1.0, split(nil)
 		if total[l] > 0 {
 			share = round(admitted[l] / total[l])
-		}
-		s := newSplit(pods, finite(weights))
-		if len(s) == 0 && total[l] == 0 { // full of others' tasks: its first ones must go somewhere
-			for j, p := range pods {
-				weights[j] = in.taskRoom(int32(l), p)
-			}
-			s = newSplit(pods, finite(weights))
+			s = newSplit(in.classes[l].pods, flows[l])
+		} else {
+			s = in.splitByRoom(int32(l), load)
 		}
 		if len(s) == 0 {
 			share = 0
@@ -153,6 +129,41 @@ func (in *instance) overallRatios() []Ratio {
 		out[l] = Ratio{Service: in.s.Services[l].Name, Admitted: share, Pods: in.publish(s, share)}
 	}
 	return out
+}
+
+// flows are, by service and position in its first class's pods, the admitted tasks. That class has all pods of
+// the service.
+func (in *instance) flows() [][]float64 {
+	out := make([][]float64, len(in.s.Services))
+	for l := range out {
+		out[l] = make([]float64, len(in.classes[l].pods))
+	}
+	for s, tasks := range in.splitTasks() {
+		l := in.classes[in.splitClass[s]].service
+		for _, v := range in.splits[s] {
+			if j, ok := slices.BinarySearch(in.classes[l].pods, v.pod); ok {
+				out[l][j] += v.share * tasks
+			}
+		}
+	}
+	return out
+}
+
+// splitByRoom splits a service without demand by the room its pods have left; where others' tasks fill them all,
+// by the room they would have, since its first tasks must go somewhere.
+func (in *instance) splitByRoom(l int32, load []float64) split {
+	pods := in.classes[l].pods
+	weights := make([]float64, len(pods))
+	for j, p := range pods {
+		weights[j] = in.roomLeft(l, p, load)
+	}
+	if s := newSplit(pods, finite(weights)); len(s) > 0 {
+		return s
+	}
+	for j, p := range pods {
+		weights[j] = in.taskRoom(l, p)
+	}
+	return newSplit(pods, finite(weights))
 }
 
 // finite turns infinite weights, where there are any, into equal ones that leave the others none.

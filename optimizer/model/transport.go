@@ -107,17 +107,9 @@ func (t *transportLP) addPods() {
 				}
 				cpu[n] = append(cpu[n], terms...)
 			}
-			if len(terms) == 0 || math.IsInf(in.room[i], 1) {
-				continue
+			if len(terms) > 0 && !math.IsInf(in.room[i], 1) {
+				t.rows = append(t.rows, t.podRow(p, k, terms, raised))
 			}
-			row := transportRow{terms: terms, most: in.room[i], pod: p}
-			if in.levelled(i, k) {
-				v := &vessel{floor: in.floor[p], most: in.room[i], lines: []line{{in.size[i], in.base[i] / in.size[i]}}}
-				v.most = math.Max(t.load[i], v.at(raised))
-				row.most, row.limit = v.most, v
-			}
-			row.most = math.Max(row.most, t.load[i]) // what stage 2 did stays possible, to the last bit
-			t.rows = append(t.rows, row)
 		}
 	}
 	for _, n := range cpuNodes {
@@ -129,6 +121,21 @@ func (t *transportLP) addPods() {
 		}
 		t.rows = append(t.rows, transportRow{terms: cpu[n], most: math.Max(in.cpuRoom[n], used), pod: -1})
 	}
+}
+
+// podRow limits a pod's resource to what it has at a raised level. What stage 2 did stays possible, to the
+// last bit.
+func (t *transportLP) podRow(p int32, k int, terms []term, raised float64) transportRow {
+	in := t.in
+	i := int(p)*in.resources + k
+	row := transportRow{terms: terms, most: in.room[i], pod: p}
+	if in.levelled(i, k) {
+		v := &vessel{floor: in.floor[p], most: in.room[i], lines: []line{{in.size[i], in.base[i] / in.size[i]}}}
+		v.most = math.Max(t.load[i], v.at(raised))
+		row.most, row.limit = v.most, v
+	}
+	row.most = math.Max(row.most, t.load[i])
+	return row
 }
 
 func (t *transportLP) priced(arcs []int32, k int) []term {
