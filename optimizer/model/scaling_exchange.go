@@ -2,11 +2,6 @@
 
 package model
 
-import (
-	"context"
-	"time"
-)
-
 const (
 	exchangePasses = 50
 	mostEvicted    = 3 // pods that one pod may displace
@@ -17,24 +12,34 @@ const (
 type exchanger struct {
 	p     *plan
 	hosts [][]int32
+	nodes []int32 // those that it looks at
 	short float64 // what a pod below the minimum is worth: more than all cost
 	need  []float64
 }
 
-// exchange improves p until nothing more is found. Every step lowers short, or keeps it and lowers the cost.
-func (p *plan) exchange(ctx context.Context, hosts [][]int32, deadline time.Time) {
+func newExchanger(p *plan, hosts [][]int32) *exchanger {
 	e := &exchanger{p: p, hosts: hosts, short: 1, need: make([]float64, p.in.resources)}
 	for i := range p.in.work {
 		e.short += p.in.work[i].cost(0, p.in.penalty) + p.in.work[i].cost(p.in.work[i].ideal, p.in.penalty)
 	}
-	order := p.in.byDensity()
+	for n := range int32(len(p.in.open)) {
+		if p.in.open[n] {
+			e.nodes = append(e.nodes, n)
+		}
+	}
+	return e
+}
+
+// settle serves the workloads in turn until no exchange is found. Every one lowers short, or keeps it and lowers
+// the cost. late ends it early.
+func (e *exchanger) settle(order []int32, late func() bool) {
 	for range exchangePasses {
 		moved := false
 		for _, w := range order {
-			if ctx.Err() != nil || time.Until(deadline) < 0 {
+			if late() {
 				return
 			}
-			for p.total[w] < p.in.work[w].ideal && e.place(w) {
+			for e.p.total[w] < e.p.in.work[w].ideal && e.place(w) {
 				moved = true
 			}
 		}
@@ -66,15 +71,10 @@ func (e *exchanger) place(w int32) bool {
 			evicted = append(evicted[:0], list...)
 		}
 	}
-	if p.total[w] < p.in.work[w].current { // it may only come back where it was
-		for _, s := range p.change[w] {
-			try(s.node)
-		}
-	} else {
-		for n := range int32(len(p.in.open)) {
-			if p.in.open[n] {
-				try(n)
-			}
+	back := p.total[w] < p.in.work[w].current // then pods may only come back where they were
+	for _, n := range e.nodes {
+		if !back || p.delta(w, n) < 0 {
+			try(n)
 		}
 	}
 	if where < 0 {

@@ -63,8 +63,11 @@ func (p *plan) others(w *workload, x int) string {
 			n++
 		}
 	}
-	if n == 0 {
+	switch n {
+	case 0:
 		return ""
+	case 1:
+		return " (1 more of its ports is, too)"
 	}
 	return fmt.Sprintf(" (%d more of its ports are, too)", n)
 }

@@ -206,16 +206,23 @@ func (a worth) compareCost(b worth) int {
 }
 
 func (p *plan) worth() worth {
-	var v worth
+	v := p.costs()
+	for i := range p.in.work {
+		for _, s := range p.change[i] {
+			v.away += float64(s.count) * p.in.work[i].away(s.node)
+		}
+	}
+	v.peak = p.peak()
+	return v
+}
+
+// costs is worth without the tie-breaks.
+func (p *plan) costs() (v worth) {
 	for i := range p.in.work {
 		w := &p.in.work[i]
 		v.short += max(0, w.low-p.total[i])
 		v.cost += w.cost(p.total[i], p.in.penalty)
-		for _, s := range p.change[i] {
-			v.away += float64(s.count) * w.away(s.node)
-		}
 	}
-	v.peak = p.peak()
 	return v
 }
 

@@ -47,7 +47,8 @@ func (f *scalingSearch) pooledBound(ctx context.Context, limit time.Duration) er
 
 // pool merges the nodes into `kinds` of open ones and a closed one, which is the last; kind is by node.
 func (in *scaling) pool(kinds int) (pooled *scaling, kind []int32) {
-	kind = in.kinds(kinds)
+	credit := newProgram(in.newPlan(), in.numbered(), nil, false).credits()
+	kind = in.kinds(kinds, credit)
 	pooled = &scaling{s: in.s, resources: in.resources, penalty: in.penalty, open: make([]bool, kinds+1)}
 	n := (kinds + 1) * in.resources
 	pooled.free, pooled.size, pooled.base = make([]float64, n), make([]float64, n), make([]float64, n)
@@ -80,10 +81,9 @@ func (in *scaling) pool(kinds int) (pooled *scaling, kind []int32) {
 }
 
 // kinds sorts the nodes that can take something by how much scarcer their first resource is than their last.
-func (in *scaling) kinds(kinds int) []int32 {
+func (in *scaling) kinds(kinds int, credit []float64) []int32 {
 	out := make([]int32, len(in.open))
 	closed := int32(kinds)
-	credit := newProgram(in.newPlan(), in.numbered(), nil, false).credits()
 	var usable []int32
 	for n := range in.open {
 		out[n] = closed
@@ -118,16 +118,7 @@ func (in *scaling) usable(n int, credit []float64) bool {
 		return false
 	}
 	for i := range in.work {
-		w := &in.work[i]
-		if w.ideal <= w.current {
-			continue
-		}
-		fits := true
-		for k, r := range w.request {
-			at := n*in.resources + k
-			fits = fits && r <= in.free[at]+credit[at]+in.slack(at)
-		}
-		if fits {
+		if w := &in.work[i]; w.ideal > w.current && in.holds(int32(i), int32(n), in.free, credit) > 0 {
 			return true
 		}
 	}

@@ -162,13 +162,18 @@ func (g *program) most(w, n int32, credit []float64) int {
 	if !g.in.open[n] {
 		return 0
 	}
+	return g.in.holds(w, n, g.rest.left, credit)
+}
+
+// holds is how many pods of w fit on n into left and credit together.
+func (in *scaling) holds(w, n int32, left, credit []float64) int {
 	most := mostReplicas
-	for k, r := range g.in.work[w].request {
+	for k, r := range in.work[w].request {
 		if r == 0 {
 			continue
 		}
-		at := int(n)*g.in.resources + k
-		if fit := (g.rest.left[at] + credit[at] + g.in.slack(at)) / r; fit < float64(most) {
+		at := int(n)*in.resources + k
+		if fit := (left[at] + credit[at] + in.slack(at)) / r; fit < float64(most) {
 			most = max(0, int(fit))
 		}
 	}

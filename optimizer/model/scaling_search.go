@@ -5,20 +5,14 @@ package model
 import (
 	"context"
 	"math"
-	"math/rand/v2"
-	"slices"
 	"time"
 )
 
 const (
 	// exactPairs: with at most so many (workload, node) pairs the whole programme is solved, ties included.
 	exactPairs = 1500
-	// wholePairs: with at most so many, it is solved for its cost after the neighbourhoods.
+	// wholePairs: with at most so many, it is solved for its cost after the local search.
 	wholePairs = 40_000
-	// A neighbourhood's size, its time, and how many in a row may find nothing.
-	neighbourNodes, neighbourWork = 16, 40
-	neighbourTime                 = 300 * time.Millisecond
-	fruitless                     = 40
 )
 
 // scalingSearch holds the incumbent and what is proven of it.
@@ -53,7 +47,7 @@ func (f *scalingSearch) left() time.Duration { return time.Until(f.deadline) }
 
 // proven says whether no plan is less short, or as short and cheaper.
 func (f *scalingSearch) proven() bool {
-	v := f.best.worth()
+	v := f.best.costs()
 	return v.short <= f.leastShort && (f.costIsExact || compareNear(v.cost, f.bound) <= 0)
 }
 
@@ -73,20 +67,21 @@ func (f *scalingSearch) run(ctx context.Context) error {
 }
 
 func (f *scalingSearch) improve(ctx context.Context) error {
-	f.best.exchange(ctx, f.hosts, f.deadline)
+	newExchanger(f.best, f.hosts).settle(f.in.byDensity(), func() bool { return ctx.Err() != nil || f.left() < 0 })
 	if f.small {
 		return f.whole(ctx)
 	}
-	if err := f.pooledBound(ctx, f.limit/4); err != nil || f.proven() {
+	if err := f.pooledBound(ctx, f.limit/10); err != nil || f.proven() {
 		return err
 	}
 	whole := len(f.in.work)*len(f.in.open) <= wholePairs
-	until := f.deadline
+	until := f.deadline.Add(-f.limit / 20) // for the ties
 	if whole {
 		until = until.Add(-f.left() / 2)
 	}
-	if err := f.neighbourhoods(ctx, until); err != nil || f.proven() || !whole {
-		return err
+	f.shake(ctx, until)
+	if f.proven() || !whole {
+		return nil
 	}
 	return f.whole(ctx)
 }
@@ -129,83 +124,6 @@ func (f *scalingSearch) raiseShort(bound float64) {
 	if !math.IsInf(bound, 0) {
 		f.leastShort = max(f.leastShort, int(math.Ceil(bound-integral)))
 	}
-}
-
-// neighbourhoods solves small programmes around workloads that want more, until nothing more is found.
-func (f *scalingSearch) neighbourhoods(ctx context.Context, until time.Time) error {
-	r := rand.New(rand.NewPCG(1, 5))
-	for failed := 0; failed < fruitless && time.Until(until) > 0 && ctx.Err() == nil && !f.proven(); failed++ {
-		work, nodes := f.neighbourhood(r)
-		if len(work) == 0 {
-			return nil
-		}
-		g := newProgram(f.best, work, nodes, false)
-		limit := min(neighbourTime, time.Until(until))
-		if f.best.worth().short > f.leastShort {
-			p, _, _, err := g.solve(ctx, g.shortAim(), limit)
-			if err != nil {
-				return err
-			}
-			if f.take(p, worth.compareCost) {
-				failed = -1
-				continue
-			}
-		}
-		short := 0
-		for _, w := range work {
-			short += max(0, min(f.in.work[w].low, f.in.work[w].ideal)-f.best.total[w])
-		}
-		g.keep(g.shortAim(), float64(short))
-		p, _, _, err := g.solve(ctx, g.costAim(), limit)
-		if err != nil {
-			return err
-		}
-		if f.take(p, worth.compareCost) {
-			failed = -1
-		}
-	}
-	return nil
-}
-
-// neighbourhood draws a few workloads that want pods, nodes for them, and what may make room there: first what the
-// plan adds, then running pods above their minimum.
-func (f *scalingSearch) neighbourhood(r *rand.Rand) (work, nodes []int32) {
-	var wanting []int32
-	for w := range f.in.work {
-		if f.best.total[w] < f.in.work[w].ideal {
-			wanting = append(wanting, int32(w))
-		}
-	}
-	chosen := make(map[int32]bool)
-	choose := func(w int32, most int) {
-		if !chosen[w] && len(work) < most {
-			chosen[w] = true
-			work = append(work, w)
-		}
-	}
-	for _, i := range r.Perm(len(wanting)) {
-		choose(wanting[i], neighbourWork/4)
-	}
-	for _, i := range r.Perm(len(f.nodes)) {
-		if n := f.nodes[i]; f.in.open[n] && len(nodes) < neighbourNodes {
-			nodes = append(nodes, n)
-		}
-	}
-	for _, n := range nodes {
-		for _, w := range f.best.on[n] {
-			choose(w, neighbourWork/2)
-		}
-	}
-	for _, i := range r.Perm(len(nodes)) {
-		for _, w := range f.hosts[nodes[i]] {
-			if f.in.work[w].floor < f.best.total[w] {
-				choose(w, neighbourWork)
-			}
-		}
-	}
-	slices.Sort(work)
-	slices.Sort(nodes)
-	return work, nodes
 }
 
 // exactTies solves the two tie-breaks as programmes, with short and cost kept.
