@@ -120,7 +120,7 @@ func (a *Agent) run(ctx context.Context, c *cluster.Cluster) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	server := &admin.Server{
-		Address: a.config.Admin, Gatherer: a.registry, Logger: a.logger,
+		Address: a.config.Admin, Gatherer: a.registry, Logger: a.logger, Profile: a.config.Profile,
 		Live: a.health.live, Ready: a.health.ready, Status: func() any { return a.status.Load() },
 	}
 	group.Go(func() error { return server.Run(ctx) })

@@ -39,6 +39,8 @@ type Config struct {
 	// Uplinks are the devices whose traffic is the node's network use; empty
 	// is those with hardware behind them.
 	Uplinks []string
+	// Profile adds profiles of the process to the admin port.
+	Profile bool
 	// Version is the build's.
 	Version string
 }
@@ -51,6 +53,7 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&c.StalePeriods, "stale-periods", 10, "periods without the optimizer after which ratios drift to equal ones")
 	flags.DurationVar(&c.DrainLimit, "drain-limit", 5*time.Minute, "time that connections to a pod that has gone may last")
 	flags.StringVar(&c.Admin, "admin", "127.0.0.1:9420", "address of metrics, health and status")
+	flags.BoolVar(&c.Profile, "profile", false, "serve profiles of this process at the admin port, under /debug/pprof")
 	flags.StringVar(&c.BPFDir, "bpf-dir", "/sys/fs/bpf/weir", "folder on a bpf filesystem for pinned maps and links")
 	flags.StringVar(&c.Attach, "attach", "auto", "how arrivals are counted: auto, netfilter, tcx, clsact or none")
 	flags.StringSliceVar(&c.Interfaces, "interfaces", nil, "devices to count at with tcx and clsact, as patterns; all when empty")

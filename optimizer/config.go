@@ -34,6 +34,8 @@ type Config struct {
 	Admin string
 	// SnapshotDir is a folder for each cycle's snapshot; empty: none is kept.
 	SnapshotDir string
+	// Profile adds profiles of the process to the admin port.
+	Profile bool
 	// Version is the build's.
 	Version string
 }
@@ -47,6 +49,7 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&c.Shortage, "shortage", "throughput", "what a shortage maximises: throughput (all tasks served) or maxmin (least served share)")
 	flags.BoolVar(&c.Locality, "locality", false, "keep tasks near where they arrive while pods have headroom")
 	flags.StringVar(&c.Admin, "admin", "127.0.0.1:9421", "address of metrics, health and status")
+	flags.BoolVar(&c.Profile, "profile", false, "serve profiles of this process at the admin port, under /debug/pprof")
 	flags.StringVar(&c.SnapshotDir, "save-snapshots", "", "folder for the last snapshots, which optimizer solve can replay")
 	c.Redis.AddFlags(flags)
 }

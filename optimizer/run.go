@@ -71,7 +71,7 @@ func Run(ctx context.Context, config Config, logger *slog.Logger) error {
 	o.turned.Store(time.Now().UnixNano())
 	group, ctx := errgroup.WithContext(ctx)
 	server := &admin.Server{
-		Address: config.Admin, Gatherer: registry, Logger: logger,
+		Address: config.Admin, Gatherer: registry, Logger: logger, Profile: config.Profile,
 		Live: o.live, Ready: o.ready, Status: func() any { return o.plan.Load() },
 	}
 	group.Go(func() error { return server.Run(ctx) })

@@ -34,15 +34,18 @@ func (k *knowledge) learn() {
 			k.means.Add(pod, reading, tasks[pod])
 		}
 	}
-	k.estimate(tasks)
+	k.estimate()
 }
 
 // tasks returns the tasks that each pod served in the last period, by service,
-// over all nodes.
+// over all nodes; 0 for a service that it serves and that gave it none.
 func (k *knowledge) tasks() map[string]map[string]float64 {
 	tasks := map[string]map[string]float64{}
-	for _, p := range k.cluster.Pods {
-		tasks[p.Name] = map[string]float64{}
+	for pod, services := range servicesOf(k.cluster) {
+		tasks[pod] = map[string]float64{}
+		for _, service := range services {
+			tasks[pod][service] = 0
+		}
 	}
 	for _, d := range k.demand {
 		for service, pods := range d.Taken {
@@ -57,22 +60,20 @@ func (k *knowledge) tasks() map[string]map[string]float64 {
 }
 
 // estimate feeds the estimator: one sample per pod that serves a single service.
-// What a pod of several uses can't be told apart.
-func (k *knowledge) estimate(tasks map[string]map[string]float64) {
+// What a pod of several uses can't be told apart. The samples are means over
+// some periods: in one period consumption lags behind the tasks by up to a task's
+// length and the reading of IPVS's counters, which would make the slope too flat.
+func (k *knowledge) estimate() {
 	services := servicesOf(k.cluster)
-	readings := map[string]wire.Reading{}
-	for _, d := range k.demand {
-		maps.Copy(readings, d.Usage.Pods)
-	}
 	for _, s := range k.cluster.Services {
 		samples := map[string][]monitor.Sample{}
 		for _, e := range s.Endpoints {
-			reading, ok := readings[e.Pod]
-			if !ok || len(services[e.Pod]) != 1 {
+			used, _, tasks, fresh := k.means.Pod(e.Pod)
+			if !fresh || len(services[e.Pod]) != 1 {
 				continue
 			}
-			for resource, used := range reading.Used {
-				samples[resource] = append(samples[resource], monitor.Sample{Tasks: tasks[e.Pod][s.Name], Used: used})
+			for resource, v := range used {
+				samples[resource] = append(samples[resource], monitor.Sample{Tasks: tasks[s.Name], Used: v})
 			}
 		}
 		for resource, all := range samples {

@@ -7,6 +7,7 @@
 //	/healthz  200 while the process does its work; else 503 and the reason
 //	/readyz   200 once it has done its work for the first time
 //	/status   the component's state as JSON, what is degraded included
+//	/debug/pprof  profiles of the process, where asked for
 package admin
 
 import (
@@ -17,6 +18,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -35,7 +37,9 @@ type Server struct {
 	Live, Ready func() error
 	// Status returns what /status shows.
 	Status func() any
-	Logger *slog.Logger
+	// Profile adds /debug/pprof.
+	Profile bool
+	Logger  *slog.Logger
 }
 
 // Run listens and serves until ctx ends.
@@ -48,7 +52,7 @@ func (s *Server) Run(ctx context.Context) error {
 	server := &http.Server{
 		Handler:           s.Handler(),
 		ReadHeaderTimeout: 5 * time.Second,
-		WriteTimeout:      30 * time.Second,
+		WriteTimeout:      time.Minute,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
 	}
@@ -82,6 +86,10 @@ func (s *Server) Handler() http.Handler {
 			s.Logger.Warn("status page", "error", err)
 		}
 	})
+	if s.Profile {
+		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	}
 	return mux
 }
 

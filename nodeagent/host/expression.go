@@ -45,10 +45,12 @@ func network(offset, length, register uint32) expressions {
 	return payload(unix.NFT_PAYLOAD_NETWORK_HEADER, offset, length, register)
 }
 
-// packetPort is th dport.
-func packetPort(register uint32) expressions {
-	return payload(unix.NFT_PAYLOAD_TRANSPORT_HEADER, 2, 2, register)
+func transport(offset, length, register uint32) expressions {
+	return payload(unix.NFT_PAYLOAD_TRANSPORT_HEADER, offset, length, register)
 }
+
+// packetPort is th dport.
+func packetPort(register uint32) expressions { return transport(2, 2, register) }
 
 // protocol is meta l4proto.
 func protocol(register uint32) expressions { return meta(unix.NFT_META_L4PROTO, register) }

@@ -10,6 +10,8 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -245,6 +247,46 @@ func TestSchedulerChangesUnderConnections(t *testing.T) {
 		if _, _, err := client.askOnce("tcp", netip.AddrPortFrom(vip4, 80), wait); err != nil {
 			t.Errorf("new connection under %s: %v", scheduler, err)
 		}
+	}
+}
+
+// The kernel refuses new connections while it exchanges a scheduler; our rules
+// make that a silence, after which the client asks again.
+func TestSchedulerChangesRefuseNoOne(t *testing.T) {
+	n := newTopology(t)
+	a, b, client, outsider := n.pod(), n.pod(), n.pod(), n.outsider()
+	pods := map[*place]uint32{a: 2, b: 1}
+	// change exchanges the scheduler until so many connections were made or one
+	// failed, and returns how many did.
+	change := func(connections int) (made, failed int32) {
+		var done, bad atomic.Int32
+		var clients sync.WaitGroup
+		for _, from := range []*place{client, outsider} {
+			for _, vip := range []netip.Addr{vip4, vip6} {
+				clients.Go(func() {
+					for done.Load() < int32(connections) && bad.Load() == 0 {
+						if _, _, err := from.askOnce("tcp", netip.AddrPortFrom(vip, 80), wait); err != nil {
+							t.Logf("from %s to %s: %v", from.name, vip, err)
+							bad.Add(1)
+						}
+						done.Add(1)
+					}
+				})
+			}
+		}
+		for i := 0; done.Load() < int32(connections) && bad.Load() == 0; i++ {
+			n.write(services([]string{"wrr", "sed"}[i%2], pods))
+		}
+		clients.Wait()
+		return done.Load(), bad.Load()
+	}
+	n.bring(services("wrr", pods))
+	if made, failed := change(400); failed > 0 {
+		t.Errorf("%d of %d connections failed", failed, made)
+	}
+	run(t, "nft", "flush", "chain", "inet", tableName, "output")
+	if made, failed := change(4000); failed == 0 {
+		t.Errorf("without our rules none of %d connections failed: the test shows nothing", made)
 	}
 }
 

@@ -5,6 +5,7 @@ package host
 import (
 	"fmt"
 	"hash/fnv"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -38,7 +39,7 @@ type chain struct {
 
 // chains returns the table's chains, those that are jumped to first. Rules never
 // change with the services: only the sets do.
-func chains() []chain {
+var chains = sync.OnceValue(func() []chain {
 	return []chain{
 		{name: "vip", rules: vipRules()},
 		{name: "input", kind: "filter", hook: unix.NF_INET_LOCAL_IN, priority: afterIPVS, rules: append(notTranslated(), []rule{
@@ -46,14 +47,14 @@ func chains() []chain {
 			{"guard service addresses", join(family(ip6), network(24, 16, first), inSet("addresses6"), jump("vip"))},
 		}...)},
 		{name: "forward", kind: "filter", hook: unix.NF_INET_FORWARD, priority: afterIPVS, rules: notTranslated()},
-		{name: "output", kind: "filter", hook: unix.NF_INET_LOCAL_OUT, priority: afterLocalIPVS, rules: notTaken()},
+		{name: "output", kind: "filter", hook: unix.NF_INET_LOCAL_OUT, priority: afterLocalIPVS, rules: append(notTaken(), refusals()...)},
 		{name: "answers", rules: answerRules()},
 		{name: "postrouting", kind: "nat", hook: unix.NF_INET_POST_ROUTING, priority: sourceNAT, rules: []rule{
 			{"came for a virtual server", join(cameForVIP4(), jump("answers"))},
 			{"came for a virtual server", join(cameForVIP6(), jump("answers"))},
 		}},
 	}
-}
+})
 
 const (
 	ip4 = unix.NFPROTO_IPV4
@@ -97,6 +98,23 @@ func notTaken() []rule {
 	}
 }
 
+// refusals drops the ICMP errors by which IPVS refuses a new connection. It does
+// so in the instant in which a virtual server's scheduler is exchanged: the old
+// one is let go, all processors are waited for, then the new one is bound. A
+// client that hears nothing sends its SYN again. What the guard below refuses is
+// no virtual server's, and is answered.
+func refusals() []rule {
+	// In an ICMP error the packet that it is about stands behind 8 bytes.
+	about4 := join(transport(8+16, 4, first), transport(8+9, 1, second), transport(8+20+2, 2, third))
+	about6 := join(transport(8+24, 16, first), transport(8+6, 1, fifth), transport(8+40+2, 2, sixth))
+	return []rule{
+		{"refused by ipvs", join(isProtocol(unix.IPPROTO_ICMP), transport(0, 2, first), equals(3, 3),
+			about4, inSet("vips4"), counter(), drop())},
+		{"refused by ipvs", join(isProtocol(unix.IPPROTO_ICMPV6), transport(0, 2, first), equals(1, 4),
+			about6, inSet("vips6"), counter(), drop())},
+	}
+}
+
 // vipRules guard the node behind its service addresses.
 func vipRules() []rule {
 	start := []rule{
@@ -125,7 +143,7 @@ func answerRules() []rule {
 
 // fingerprint is a mark of the whole table's form. It is part of every rule's
 // comment, so a table of another version is known as such.
-func fingerprint() string {
+var fingerprint = sync.OnceValue(func() string {
 	h := fnv.New32a()
 	for _, s := range sets() {
 		fmt.Fprintf(h, "%+v\n", s)
@@ -137,4 +155,4 @@ func fingerprint() string {
 		}
 	}
 	return fmt.Sprintf("%08x", h.Sum32())
-}
+})

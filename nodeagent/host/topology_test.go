@@ -289,14 +289,20 @@ func (n *topology) bring(want []ipvs.Service) {
 	if err := n.host.Prepare(ctx, d); err != nil {
 		n.t.Fatal(err)
 	}
-	var ops []ipvs.Op
-	ops, n.drain = ipvs.Plan(n.dump(), want, func(ipvs.Key) bool { return true }, time.Now(), n.drain)
-	r, err := n.table.Apply(ctx, ops)
-	if err != nil || len(r.Failed) != 0 {
-		n.t.Fatalf("apply: %v, %v", err, r.Failed)
-	}
+	n.write(want)
 	if err := n.host.Bind(ctx, d); err != nil {
 		n.t.Fatal(err)
+	}
+}
+
+// write changes the virtual servers alone.
+func (n *topology) write(want []ipvs.Service) {
+	n.t.Helper()
+	var ops []ipvs.Op
+	ops, n.drain = ipvs.Plan(n.dump(), want, func(ipvs.Key) bool { return true }, time.Now(), n.drain)
+	r, err := n.table.Apply(context.Background(), ops)
+	if err != nil || len(r.Failed) != 0 {
+		n.t.Fatalf("apply: %v, %v", err, r.Failed)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"time"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
@@ -35,13 +36,18 @@ const (
 )
 
 // newClient returns a client that stays with the address it was given.
+// keepConnections is longer than a period: a page is read once in each.
+const keepConnections = 2 * time.Minute
+
 func newClient(o Options) *http.Client {
 	return &http.Client{
 		Timeout: o.Timeout,
 		Transport: &http.Transport{
 			MaxIdleConnsPerHost: 1,
 			MaxIdleConns:        4 * o.Concurrency,
-			IdleConnTimeout:     2 * o.Timeout,
+			IdleConnTimeout:     keepConnections,
+			// A page of a few lines costs a pod more to compress than to send.
+			DisableCompression: true,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error {
 			return errors.New("redirects are not followed")

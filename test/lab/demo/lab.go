@@ -8,10 +8,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
+	"io"
 	"net/http"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -24,10 +25,11 @@ import (
 type lab struct {
 	scenario Scenario
 	*topology.Topology
-	out      string // folder of results and logs
-	bin      string // folder of the binaries
-	file     string // cluster file
-	password string // file with Redis' password
+	out      string       // folder of results and logs
+	bin      string       // folder of the binaries
+	file     string       // cluster file
+	password string       // file with Redis' password
+	client   *http.Client // of the control namespace, keeps its connections
 	pods     []*topology.Process
 	peers    []*topology.Process // all but the pods
 }
@@ -36,15 +38,32 @@ const redisPort, agentPort, optimizerPort = 6379, 9420, 9421
 
 // open builds the network and starts everything but the pods.
 func open(ctx context.Context, s Scenario, out, bin string) (*lab, error) {
+	loadModules(ctx)
 	t, err := topology.Build(s.lab())
 	if err != nil {
 		return nil, err
 	}
 	l := &lab{scenario: s, Topology: t, out: out, bin: bin, file: filepath.Join(out, "cluster.yaml"), password: filepath.Join(out, "redis-password")}
+	l.client = &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
+		DialContext: topology.Dialer(l.Control.Namespace), MaxIdleConnsPerHost: 1, DisableCompression: true,
+	}}
 	if err := l.start(ctx); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
 	return l, nil
+}
+
+// modules are what agents and links use. Where the kernel loads each by itself it
+// starts a modprobe for each, which takes seconds in an emulated machine.
+var modules = []string{
+	"veth", "bridge", "dummy", "ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_sed", "ip_vs_wlc", "ip_vs_lc",
+	"nf_tables", "nft_ct", "nft_masq", "nft_fib_inet", "nft_reject_inet", "nft_chain_nat", "nf_nat", "nf_conntrack",
+}
+
+// loadModules loads what this kernel has as modules; what it lacks shows later,
+// where it is needed.
+func loadModules(ctx context.Context) {
+	_ = exec.CommandContext(ctx, "modprobe", append([]string{"--all", "--quiet"}, modules...)...).Run()
 }
 
 func (l *lab) start(ctx context.Context) error {
@@ -60,7 +79,7 @@ func (l *lab) start(ctx context.Context) error {
 	redis := fmt.Sprintf("%s:%d", l.Control.IPv4, redisPort)
 	common := []string{"--cluster-file", l.file, "--redis", redis, "--redis-password-file", l.password, "--period", l.scenario.Period.String()}
 	for _, n := range l.Nodes {
-		agent := []string{filepath.Join(l.bin, "nodeagent"), "--node", n.Name, "--admin", fmt.Sprintf("%s:%d", n.IPv4, agentPort)}
+		agent := []string{filepath.Join(l.bin, "nodeagent"), "--node", n.Name, "--admin", fmt.Sprintf("%s:%d", n.IPv4, agentPort), "--uplinks", "eth0", "--profile"}
 		if err := l.peer("nodeagent", n.Namespace, n.Name, append(agent, common...)); err != nil {
 			return err
 		}
@@ -105,16 +124,15 @@ func (l *lab) peer(name, namespace, log string, command []string) error {
 // startPods starts every pod anew: no phase inherits another's queues.
 func (l *lab) startPods(ctx context.Context) error {
 	for _, p := range l.pods {
-		if err := p.Stop(2 * time.Second); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-			return err
-		}
+		// It ends with an error where it drops waiting requests, as it should.
+		_ = p.Stop(2 * time.Second)
 	}
 	l.pods = nil
 	i := 0
 	for _, service := range l.scenario.Services {
 		for _, p := range service.Pods {
 			command := []string{filepath.Join(l.bin, "lab"), "pod", "--name", p.Name, "--workers", fmt.Sprint(p.Workers),
-				"--service", l.scenario.Service.String(), "--port", fmt.Sprint(podPort), "--metrics", fmt.Sprint(metricsPort),
+				"--service", l.scenario.Service.String(), "--shape", fmt.Sprint(l.scenario.Shape), "--port", fmt.Sprint(podPort), "--metrics", fmt.Sprint(metricsPort),
 				"--seed", fmt.Sprint(i), "--drain", "100ms"}
 			started, err := l.Start(topology.Spec{Name: "server", Namespace: l.Pods[i].Namespace, Command: command, Log: filepath.Join(l.out, "pods.log")})
 			if err != nil {
@@ -181,22 +199,27 @@ func (l *lab) optimizerPlan(ctx context.Context) (*wire.Plan, error) {
 
 // get reads a component's /status from the control namespace.
 func (l *lab) get(ctx context.Context, address netip.Addr, port uint16, into any) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
 	url := fmt.Sprintf("http://%s/status", netip.AddrPortFrom(address, port))
+	return l.fetch(ctx, url, func(body io.Reader) error { return json.NewDecoder(body).Decode(into) })
+}
+
+// fetch reads a page in the control namespace.
+func (l *lab) fetch(ctx context.Context, url string, read func(io.Reader) error) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
 	}
-	response, err := l.client().Do(request)
+	response, err := l.client.Do(request)
 	if err != nil {
 		return err
 	}
 	defer response.Body.Close()
-	return json.NewDecoder(response.Body).Decode(into)
-}
-
-func (l *lab) client() *http.Client {
-	var dial func(context.Context, string, string) (net.Conn, error) = topology.Dialer(l.Control.Namespace)
-	return &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", url, response.Status)
+	}
+	if err := read(response.Body); err != nil {
+		return fmt.Errorf("%s: %w", url, err)
+	}
+	_, err = io.Copy(io.Discard, response.Body) // all read, the connection is kept
+	return err
 }

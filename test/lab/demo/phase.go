@@ -77,7 +77,7 @@ func inForce(s *sample, v variant) error {
 // load runs the load generator and samples once a period.
 func (l *lab) load(ctx context.Context, p *phase, firstPort uint16, show func(*phase, load.Progress)) error {
 	file := func(kind string) string { return filepath.Join(l.out, p.variant.key+"-"+kind) }
-	plan := l.scenario.plan(l.Nodes, firstPort)
+	plan := l.scenario.plan(p.variant, l.Nodes, firstPort)
 	text, err := json.Marshal(plan)
 	if err != nil {
 		return err
@@ -95,7 +95,7 @@ func (l *lab) load(ctx context.Context, p *phase, firstPort uint16, show func(*p
 	}
 	go func() { <-generator.Done(); stdout.Close() }()
 	p.from = time.Now().Add(l.scenario.Warm)
-	p.to = p.from.Add(l.scenario.Steady)
+	p.to = p.from.Add(l.scenario.steady(p.variant))
 	if err := l.follow(ctx, p, progress, show); err != nil {
 		return errors.Join(err, generator.Stop(time.Second))
 	}
@@ -160,7 +160,7 @@ func (l *lab) readLoad(p *phase, file func(string) string) error {
 		return fmt.Errorf("%s: %w", file("log.jsonl"), err)
 	}
 	p.from = p.result.Start.Add(l.scenario.Warm)
-	p.to = p.from.Add(l.scenario.Steady)
+	p.to = p.from.Add(l.scenario.steady(p.variant))
 	return nil
 }
 

@@ -104,7 +104,7 @@ func newPhaseReport(s Scenario, p *phase) (PhaseReport, error) {
 	}
 	latencies := measure.Latencies(inside)
 	r := PhaseReport{
-		Title: p.variant.title, Load: s.Load, Seconds: s.Steady.Seconds(),
+		Title: p.variant.title, Load: s.Load, Seconds: s.steady(p.variant).Seconds(),
 		Offered: p.result.Total.Offered, Completed: p.result.Total.Completed, Failed: p.result.Total.Failed,
 		P50Millis: measure.Percentile(latencies, 50), P99Millis: measure.Percentile(latencies, 99),
 		PodUtilisation: map[string]float64{}, PodUtilisationMin: math.Inf(1), Schedulers: map[string]string{},

@@ -78,7 +78,7 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 	var phases []*phase
 	var port uint16
 	for i, v := range variants {
-		show.say("phase %d of %d: %s, %s", i+1, len(variants), v.title, (o.Scenario.Warm + o.Scenario.Steady).Round(time.Second))
+		show.say("phase %d of %d: %s, %s", i+1, len(variants), v.title, o.Scenario.Warm+o.Scenario.steady(v))
 		p, err := l.runPhase(ctx, v, port, func(p *phase, now load.Progress) { show.show(p, now) })
 		if err != nil {
 			return nil, err

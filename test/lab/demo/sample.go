@@ -5,6 +5,7 @@ package demo
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/netip"
 	"os"
 	"strconv"
@@ -43,16 +44,16 @@ func (l *lab) sample(ctx context.Context) (*sample, error) {
 }
 
 func (l *lab) samplePods(ctx context.Context) (map[string]measure.PodSample, error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
 	samples := map[string]measure.PodSample{}
 	for _, p := range l.Pods {
 		url := fmt.Sprintf("http://%s/metrics", netip.AddrPortFrom(p.IPv4, metricsPort))
-		s, err := measure.SamplePod(ctx, topology.Dialer(l.Control.Namespace), url, resource)
+		err := l.fetch(ctx, url, func(body io.Reader) (err error) {
+			samples[p.Name], err = measure.ParsePod(body, resource, time.Now())
+			return err
+		})
 		if err != nil {
 			return nil, fmt.Errorf("pod %s: %w", p.Name, err)
 		}
-		samples[p.Name] = s
 	}
 	return samples, nil
 }

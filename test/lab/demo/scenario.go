@@ -24,11 +24,13 @@ type Scenario struct {
 	Services []Service
 	// Load is the part of all pods' capacity that is asked for.
 	Load float64
-	// Service is the mean time that a task occupies a worker.
+	// Service is the mean time that a task occupies a worker, Shape that of its
+	// Erlang distribution.
 	Service time.Duration
+	Shape   int
 	Period  time.Duration
 	// Warm is the beginning of each phase that is not measured; Steady is the
-	// measured rest.
+	// measured rest of the longest.
 	Warm, Steady time.Duration
 	// Timeout is how long a client waits.
 	Timeout time.Duration
@@ -66,14 +68,15 @@ func Default() Scenario {
 				Pods: []Pod{{"shop/api-a", 0, 4}, {"shop/api-b", 0, 8}, {"shop/api-c", 2, 8}, {"shop/api-d", 2, 16}},
 			},
 		},
-		Load: 0.7, Service: 600 * time.Millisecond, Period: 2 * time.Second,
-		Warm: 14 * time.Second, Steady: 44 * time.Second, Timeout: 30 * time.Second, Seed: 1,
+		Load: 0.7, Service: 1100 * time.Millisecond, Shape: 4, Period: 4 * time.Second,
+		Warm: 16 * time.Second, Steady: 76 * time.Second, Timeout: 20 * time.Second, Seed: 1,
 	}
 }
 
 // Short returns s cut down to what shows that the loop closes.
 func (s Scenario) Short() Scenario {
 	s.Warm, s.Steady, s.Timeout = 8*time.Second, 12*time.Second, 15*time.Second
+	s.Period = 2 * time.Second
 	return s
 }
 
@@ -100,10 +103,11 @@ func (s Scenario) lab() topology.Config {
 	return c
 }
 
-// plan returns one phase's load; every phase has the same arrivals.
-func (s Scenario) plan(nodes []topology.Node, firstPort uint16) load.Plan {
+// plan returns one phase's load; every phase has the same arrivals for as long as
+// it lasts.
+func (s Scenario) plan(v variant, nodes []topology.Node, firstPort uint16) load.Plan {
 	p := load.Plan{
-		Seed: s.Seed, Duration: load.Duration(s.Warm + s.Steady), Timeout: load.Duration(s.Timeout),
+		Seed: s.Seed, Duration: load.Duration(s.Warm + s.steady(v)), Timeout: load.Duration(s.Timeout),
 		MaxConnections: 100_000, MaxConcurrent: 8000, FirstPort: firstPort,
 	}
 	for _, l := range s.Services {
@@ -165,13 +169,19 @@ type variant struct {
 	title     string
 	scheduler string
 	mode      cluster.Mode
+	part      float64 // of Scenario.Steady that it is measured for
 }
 
 // variants are the phases, in their order.
 var variants = []variant{
-	{"rr", "plain IPVS rr", "rr", cluster.Observe},
-	{"weir", "Weir, scheduler auto", "auto", cluster.Enforce},
-	{"weirWrr", "Weir, scheduler wrr", "wrr", cluster.Enforce},
+	{"rr", "plain IPVS rr", "rr", cluster.Observe, 0.4},
+	{"weir", "Weir, scheduler auto", "auto", cluster.Enforce, 0.6},
+	{"weirWrr", "Weir, scheduler wrr", "wrr", cluster.Enforce, 1},
+}
+
+// steady returns how long a phase is measured.
+func (s Scenario) steady(v variant) time.Duration {
+	return time.Duration(v.part * float64(s.Steady)).Round(time.Second)
 }
 
 // weir says whether Weir's ratios are in force.

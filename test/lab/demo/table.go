@@ -35,7 +35,7 @@ func (s *screen) say(format string, args ...any) { fmt.Fprintf(s.out, format+"\n
 // show draws the newest sample of p.
 func (s *screen) show(p *phase, now load.Progress) {
 	newest := p.samples[len(p.samples)-1]
-	total := s.scenario.Warm + s.scenario.Steady
+	total := s.scenario.Warm + s.scenario.steady(p.variant)
 	head := fmt.Sprintf("%s: %.0f of %.0f s, %d connections, %d in flight, %d failed",
 		p.variant.title, now.ElapsedSeconds, total.Seconds(), now.Total.Connections, now.InFlight, now.Total.Failed)
 	if !s.live {

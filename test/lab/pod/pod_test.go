@@ -83,7 +83,7 @@ func TestAnswersWithItsName(t *testing.T) {
 func TestQueueBehindBoundedWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const workers, requests, mean = 4, 4000, 100 * time.Millisecond
-		q := newQueue(workers, requests, mean, 1)
+		q := newQueue(workers, requests, mean, 1, 1)
 		start := time.Now()
 		served := 0
 		ends := make(chan time.Time, requests)
@@ -116,7 +116,7 @@ func TestQueueBehindBoundedWorkers(t *testing.T) {
 func TestServiceTimesRepeatWithTheSeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		draws := func(seed uint64) (d [5]time.Duration) {
-			q := newQueue(1, 1, time.Second, seed)
+			q := newQueue(1, 1, time.Second, 4, seed)
 			defer q.drain()
 			for i := range d {
 				d[i] = q.draw()

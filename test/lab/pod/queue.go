@@ -20,14 +20,16 @@ type queue struct {
 	mu     sync.Mutex
 	random *rand.Rand
 	mean   time.Duration
+	shape  int
 }
 
 // newQueue starts the workers. The queue holds at most limit waiting requests.
-func newQueue(workers, limit int, mean time.Duration, seed uint64) *queue {
+func newQueue(workers, limit int, mean time.Duration, shape int, seed uint64) *queue {
 	q := &queue{
 		waiting: make(chan func(), limit),
 		random:  rand.New(rand.NewPCG(seed, 0)),
 		mean:    mean,
+		shape:   max(shape, 1),
 	}
 	for range workers {
 		q.workers.Go(q.work)
@@ -64,7 +66,11 @@ func (q *queue) work() {
 func (q *queue) draw() time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return time.Duration(q.random.ExpFloat64() * float64(q.mean))
+	sum := 0.0
+	for range q.shape {
+		sum += q.random.ExpFloat64()
+	}
+	return time.Duration(sum / float64(q.shape) * float64(q.mean))
 }
 
 // usage integrates the number of busy workers over time.

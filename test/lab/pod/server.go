@@ -23,7 +23,8 @@ type Config struct {
 	Port     uint16        // of TCP and UDP alike
 	Metrics  uint16        // port of /metrics; 0 is none
 	Workers  int           // requests served at the same time, at least 1
-	Service  time.Duration // mean of a request's exponential service time
+	Service  time.Duration // mean of a request's service time
+	Shape    int           // of its Erlang distribution: variance mean²/Shape; 0 is 1, exponential
 	Seed     uint64        // of the service times
 	MaxQueue int           // requests that wait at most; 0 is 65536. Further ones are refused
 	Drain    time.Duration // time for waiting requests after the end; 0 is 10 s
@@ -54,7 +55,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("pod %q: name, workers (%d), queue (%d) and service time (%v) don't make a server",
 			cfg.Name, cfg.Workers, cfg.MaxQueue, cfg.Service)
 	}
-	return &Server{cfg: cfg, queue: newQueue(cfg.Workers, cfg.MaxQueue, cfg.Service, cfg.Seed)}, nil
+	return &Server{cfg: cfg, queue: newQueue(cfg.Workers, cfg.MaxQueue, cfg.Service, cfg.Shape, cfg.Seed)}, nil
 }
 
 // Run listens on the configured ports, on every address, and serves until the

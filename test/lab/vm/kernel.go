@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -95,6 +96,9 @@ func fetch(ctx context.Context, cache string) (Kernel, error) {
 	if _, err := command(ctx, work, "dpkg", "-x", debs[0], root); err != nil {
 		return Kernel{}, err
 	}
+	if err := unpackModules(ctx, filepath.Join(root, "usr", "lib", "modules", version, "kernel")); err != nil {
+		return Kernel{}, err
+	}
 	// depmod looks for lib/modules; a Debian 13 package has usr/lib only.
 	if err := os.Symlink("usr/lib", filepath.Join(root, "lib")); err != nil && !errors.Is(err, os.ErrExist) {
 		return Kernel{}, fmt.Errorf("prepare %s: %w", pkg, err)
@@ -107,6 +111,32 @@ func fetch(ctx context.Context, cache string) (Kernel, error) {
 		return Kernel{}, fmt.Errorf("store %s: %w", pkg, err)
 	}
 	return k, nil
+}
+
+// unpacked are the folders whose modules tests and the lab load.
+var unpacked = []string{"net", "lib", "crypto", "drivers/net"}
+
+// unpackModules decompresses those modules: in an emulated guest that takes a
+// second for each, and a first nftables table loads twenty.
+func unpackModules(ctx context.Context, dir string) error {
+	for _, part := range unpacked {
+		var packed []string
+		err := filepath.WalkDir(filepath.Join(dir, part), func(path string, _ fs.DirEntry, err error) error {
+			if strings.HasSuffix(path, ".ko.xz") {
+				packed = append(packed, path)
+			}
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("unpack modules: %w", err)
+		}
+		for batch := range slices.Chunk(packed, 500) {
+			if _, err := command(ctx, dir, "xz", append([]string{"-d"}, batch...)...); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 var dependsOnKernel = regexp.MustCompile(`Depends: (linux-image-(\S+))`)
