@@ -23,7 +23,7 @@ Exit code 0: solved. 1: bad input, told in one line on standard error. 3: no fea
 		Args:    cobra.NoArgs, // an unknown model is an error
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	solve.AddCommand(newSolveDispatch(), newSolveScaling())
+	solve.AddCommand(newSolveDispatch(), newSolveMigration(), newSolveScaling())
 	return solve
 }
 

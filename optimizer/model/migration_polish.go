@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import (
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/edgeweir/weir/optimizer/highs"
+)
+
+// The most transfers that the integer programme decides on: where these are all that a better plan may hold, it
+// proves a bound on every plan; else it only searches the most promising ones.
+const (
+	provable      = 1500
+	neighbourhood = 300
+)
+
+// patience is how long an interrupted solver is waited for.
+const patience = 50 * time.Millisecond
+
+// polish solves the integer programme over the transfers that the bound leaves, or the most promising of them,
+// and offers its plans to s. It returns the bound that it proves on all plans, 0 where it proves none.
+func (s *search) polish(ctx context.Context, from *master, g *pricing) float64 {
+	kept, all := s.f.promising(g, s)
+	m := s.restrict(from, kept)
+	proven := g.bound
+	for part := 0.1; part >= 1e-3 && !s.clock.over() && s.best-proven > closed*s.best; {
+		p := m.problem(true)
+		p.Start = m.startAt(s)
+		gap := math.Max(closed/10, part*(s.best-proven)/s.best)
+		answer := s.solve(ctx, p, highs.Options{TimeLimit: s.clock.left(), RelativeGap: gap,
+			Seed: s.f.s.Migration.Seed & math.MaxInt16})
+		if answer == nil {
+			break
+		}
+		if all {
+			proven = math.Max(proven, math.Min(s.best, answer.Bound/m.scale))
+		}
+		if answer.X == nil {
+			break
+		}
+		if !s.learn(m, answer.X[m.fixed():]) {
+			part /= 10 // nothing left to learn at this gap
+		}
+	}
+	return proven
+}
+
+// solve gives the solver up soon after the clock: in presolve it may look at no clock for seconds, and ends then
+// on its own. It returns nil where there is no answer.
+func (s *search) solve(ctx context.Context, p *highs.Problem, o highs.Options) *highs.Solution {
+	answer := make(chan *highs.Solution, 1)
+	go func() {
+		solution, err := highs.Solve(ctx, p, o)
+		if err != nil {
+			solution = nil
+		}
+		answer <- solution
+	}()
+	late := time.NewTimer(s.clock.left() + patience)
+	defer late.Stop()
+	select {
+	case solution := <-answer:
+		return solution
+	case <-late.C:
+	case <-s.clock.done:
+	}
+	select { // what ctx interrupted comes within moments
+	case solution := <-answer:
+		return solution
+	case <-time.After(patience):
+		return nil
+	}
+}
+
+// learn offers the plan of a solution and makes the tangents at it; false when there is nothing to learn.
+func (s *search) learn(m *master, z []float64) bool {
+	at := slices.Clone(s.f.home)
+	for i, t := range m.columns {
+		z[i] = math.Round(z[i])
+		if z[i] > 0 {
+			at[t.pod] = t.to
+		}
+	}
+	s.offer(at)
+	u, _ := m.values(z)
+	before := len(m.tangents)
+	m.touchBelow(u)
+	return len(m.tangents) > before
+}
+
+// touchBelow makes tangents at u where the present ones lie below.
+func (m *master) touchBelow(u []float64) {
+	t := m.envelope(u)
+	for j := range u {
+		if u[j]*u[j]-t[j] > 1e-9*math.Max(1, u[j]*u[j]) {
+			m.touch(int32(j), u[j])
+		}
+	}
+}
+
+// promising lists the transfers that a better plan than s's may hold, by the bound, and says whether these are all.
+// The transfers of s's plan are among them, so that it can be where the solver starts.
+func (f *fleet) promising(g *pricing, s *search) (kept []transfer, all bool) {
+	top := s.best * (1 - closed)
+	for p := range f.pods {
+		pod := int32(p)
+		for _, d := range f.candidates(pod) {
+			worth := g.with(f, pod, d)
+			if s.at[p] == d && d != f.home[p] {
+				worth = math.Inf(-1)
+			}
+			if worth < top && f.allowed(pod, d) {
+				kept = append(kept, transfer{pod, d, worth})
+			}
+		}
+	}
+	if len(kept) <= provable {
+		return kept, true
+	}
+	slices.SortStableFunc(kept, func(a, b transfer) int {
+		switch {
+		case a.worth < b.worth:
+			return -1
+		case a.worth > b.worth:
+			return 1
+		}
+		return 0
+	})
+	return kept[:neighbourhood], false
+}
+
+// restrict is a master over the kept transfers, with all rows that they could break.
+func (s *search) restrict(from *master, kept []transfer) *master {
+	f := s.f
+	m := newMaster(f, from.squares)
+	m.sigma, m.scale = from.sigma, from.scale
+	for _, t := range kept {
+		m.add(t)
+	}
+	for p := range f.pods {
+		if len(m.byPod[p]) > 1 {
+			m.name(podLimit, int32(p))
+		}
+	}
+	for at := range f.room {
+		room, free := 0.0, 0.0
+		for _, i := range m.toNode[at/f.kinds] {
+			of := int(m.columns[i].pod)*f.kinds + at%f.kinds
+			room, free = room+f.demand[of], free+f.request[of]
+		}
+		if f.room[at] > 0 && room > f.room[at] {
+			m.name(roomLimit, int32(at))
+		}
+		if f.free[at] > 0 && free > f.free[at] {
+			m.name(freeLimit, int32(at))
+		}
+	}
+	m.touchAround(from, s)
+	return m
+}
+
+// touchAround makes the tangents that a better plan is likely to need: those of the linear programme, and some
+// over the range that s's value leaves to each u.
+func (m *master) touchAround(from *master, s *search) {
+	for _, t := range from.tangents[len(m.squares):] {
+		m.touch(t.square, t.point)
+	}
+	u, _ := m.values(m.plan(s))
+	for j := range u {
+		most := math.Sqrt(s.best/m.squares[j].weight) / m.sigma
+		m.touch(int32(j), u[j])
+		for _, part := range []float64{1. / 16, 1. / 8, 1. / 4, 1. / 2} {
+			m.touch(int32(j), part*most)
+			m.touch(int32(j), -part*most)
+		}
+	}
+}
+
+// plan is z of s's placement.
+func (m *master) plan(s *search) []float64 {
+	z := make([]float64, len(m.columns))
+	for i, t := range m.columns {
+		if s.at[t.pod] == t.to {
+			z[i] = 1
+		}
+	}
+	return z
+}
+
+// startAt is the whole point of s's placement.
+func (m *master) startAt(s *search) []float64 {
+	z := m.plan(s)
+	u, _ := m.values(z)
+	x := make([]float64, 0, m.fixed()+len(z))
+	x = append(x, u...)
+	for _, v := range u {
+		x = append(x, v*v)
+	}
+	if m.slack {
+		mean := 0.0
+		for n := range s.level {
+			mean += (s.level[n] - m.mean) / float64(len(s.level))
+		}
+		x = append(x, mean/m.sigma)
+	}
+	return append(x, z...)
+}
