@@ -20,10 +20,11 @@ import (
 // Service ports over the same pods are one workload, planned once, by its tightest port (the largest λ/sla), under
 // whose name it is reported. A minimum that does not fit is told as short; least short comes before least cost, and
 // no running pod below a minimum is taken away for another. Among equal costs the plan has the least
-// Σ x_n (1 − λ_n/λ), then the least highest node utilisation: exactly where the programme is small, by local search
-// elsewhere. Status speaks of short and cost; Bound is a lower bound of the cost of every plan that is no shorter.
-// The plan is never worse than first-fit decreasing, is checked against its constraints, and is the same at every
-// run that ends before the time limit. When ctx ends early, the best plan so far comes back.
+// Σ x_n (1 − λ_n/λ), then the least highest node utilisation: exactly where the programme is small and a tenth of the
+// time limit is enough, by local search elsewhere. Status speaks of short and cost; Bound is a lower bound of the
+// cost of every plan that is no shorter. The plan is never worse than first-fit decreasing, is checked against its
+// constraints, and is the same at every run that ends before the time limit. When ctx ends early, the best plan so
+// far comes back.
 func Scale(ctx context.Context, s *Snapshot) (*ScalingDecision, error) {
 	began := time.Now()
 	if err := s.Validate(); err != nil {
@@ -55,7 +56,7 @@ func (f *scalingSearch) decide() *ScalingDecision {
 		d.Replicas = append(d.Replicas, p.replicas(int32(w)))
 	}
 	d.Penalty = publish(d.Penalty)
-	d.Bound = math.Min(d.Cost, publish(f.bound))
+	d.Bound = math.Min(d.Cost, publish(f.lower(v.short)))
 	if f.proven() {
 		d.Status, d.Bound = StatusOptimal, d.Cost
 	}

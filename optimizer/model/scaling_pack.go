@@ -85,14 +85,20 @@ func (in *scaling) pack(order []int32, choose chooser) *plan {
 	return p
 }
 
-// grow adds pods of w until it has target or none fits.
+// grow adds pods of w until it has target or none fits. Of thousands it adds some at once: an absurd demand must not
+// take long.
 func (p *plan) grow(w int32, target int, choose chooser) {
+	const steps = 1000
 	for p.total[w] < target {
 		n := choose(p, w)
 		if n < 0 {
 			return
 		}
-		p.shift(w, n, 1)
+		count := max(1, (target-p.total[w])/steps)
+		if !p.fitsMany(w, n, count) {
+			count = 1
+		}
+		p.shift(w, n, count)
 	}
 }
 

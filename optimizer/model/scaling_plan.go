@@ -140,13 +140,15 @@ func (p *plan) shift(w, n int32, count int) {
 }
 
 // fits says whether one more pod of w has room on n.
-func (p *plan) fits(w, n int32) bool {
+func (p *plan) fits(w, n int32) bool { return p.fitsMany(w, n, 1) }
+
+func (p *plan) fitsMany(w, n int32, count int) bool {
 	if !p.in.open[n] {
 		return false
 	}
 	base := int(n) * p.in.resources
 	for k, r := range p.in.work[w].request {
-		if r > 0 && r > p.left[base+k]+p.in.slack(base+k) {
+		if r > 0 && r*float64(count) > p.left[base+k]+p.in.slack(base+k) {
 			return false
 		}
 	}

@@ -215,7 +215,7 @@ func TestScaleMakesRoom(t *testing.T) {
 }
 
 func TestScaleBoundsAbsurdDemand(t *testing.T) {
-	s := sized([]float64{9}, []int{0}, 1e300)
+	s := sized(make([]float64, 200), make([]int, 200), 1e300)
 	s.Services[0].PodRequest, s.Services[0].MinReplicas = Quantities{}, 1<<53
 	if d := scale(t, s); d.Replicas[0].Total != mostReplicas || d.Replicas[0].Short != 1<<53-mostReplicas {
 		t.Errorf("got %+v", d)

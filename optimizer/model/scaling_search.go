@@ -19,8 +19,10 @@ const (
 type scalingSearch struct {
 	in          *scaling
 	best        *plan
-	bound       float64 // of the cost
+	bound       float64 // of the cost of what is no shorter
+	ideal       float64 // the least cost of what has all minima
 	leastShort  int     // proven
+	allMinima   int     // Σ short of what has all minima: 0 but for absurd ones
 	deadline    time.Time
 	limit       time.Duration
 	nodes       []int32   // all
@@ -37,18 +39,32 @@ func newScalingSearch(in *scaling, began time.Time) *scalingSearch {
 		f.nodes = append(f.nodes, int32(n))
 	}
 	for i := range in.work {
-		f.bound += in.work[i].cost(in.work[i].ideal, in.penalty)
-		f.leastShort += max(0, in.work[i].low-in.work[i].ideal)
+		w := &in.work[i]
+		f.bound += w.least(in.penalty)
+		f.ideal += w.cost(w.ideal, in.penalty)
+		f.leastShort += max(0, w.low-w.ideal)
 	}
+	f.allMinima = f.leastShort
 	return f
 }
 
 func (f *scalingSearch) left() time.Duration { return time.Until(f.deadline) }
 
+// solverTime is what the whole programme may take: HiGHS overruns, and the ties follow.
+func (f *scalingSearch) solverTime() time.Duration { return f.left() - f.limit/5 }
+
 // proven says whether no plan is less short, or as short and cheaper.
 func (f *scalingSearch) proven() bool {
 	v := f.best.costs()
-	return v.short <= f.leastShort && (f.costIsExact || compareNear(v.cost, f.bound) <= 0)
+	return v.short <= f.leastShort && (f.costIsExact || compareNear(v.cost, f.lower(v.short)) <= 0)
+}
+
+// lower is the bound of the cost of plans that are no shorter.
+func (f *scalingSearch) lower(short int) float64 {
+	if short == f.allMinima {
+		return math.Max(f.bound, f.ideal)
+	}
+	return f.bound
 }
 
 // run packs, improves the cost where it is not proven, then settles ties.
@@ -69,6 +85,7 @@ func (f *scalingSearch) run(ctx context.Context) error {
 func (f *scalingSearch) improve(ctx context.Context) error {
 	newExchanger(f.best, f.hosts).settle(f.in.byDensity(), func() bool { return ctx.Err() != nil || f.left() < 0 })
 	if f.small {
+		f.shake(ctx, time.Now().Add(f.limit/10))
 		return f.whole(ctx)
 	}
 	if err := f.pooledBound(ctx, f.limit/10); err != nil || f.proven() {
@@ -99,7 +116,7 @@ func (f *scalingSearch) take(p *plan, compare func(a, b worth) int) bool {
 func (f *scalingSearch) whole(ctx context.Context) error {
 	g := newProgram(f.best, f.in.numbered(), f.nodes, false)
 	if f.best.worth().short > f.leastShort {
-		p, bound, _, err := g.solve(ctx, g.shortAim(), f.left()/2)
+		p, bound, _, err := g.solve(ctx, g.shortAim(), f.solverTime()/2)
 		if err != nil {
 			return err
 		}
@@ -108,7 +125,7 @@ func (f *scalingSearch) whole(ctx context.Context) error {
 	}
 	g.from = f.best
 	g.keep(g.shortAim(), float64(f.best.worth().short))
-	p, bound, proven, err := g.solve(ctx, g.costAim(), f.left())
+	p, bound, proven, err := g.solve(ctx, g.costAim(), f.solverTime())
 	if err != nil {
 		return err
 	}
@@ -138,7 +155,8 @@ func (f *scalingSearch) exactTies(ctx context.Context) error {
 		g.keep(g.costAim(), v.cost)
 	}
 	away := g.awayAim()
-	p, _, _, err := g.solve(ctx, away, f.left()/2)
+	limit := min(f.left(), f.limit/10)
+	p, _, _, err := g.solve(ctx, away, limit)
 	if err != nil {
 		return err
 	}
@@ -146,19 +164,10 @@ func (f *scalingSearch) exactTies(ctx context.Context) error {
 	g.from = f.best
 	g.keep(away, g.value(away, f.best))
 	peak := g.peakAim()
-	p, _, _, err = g.solve(ctx, peak, f.left())
+	p, _, _, err = g.solve(ctx, peak, min(f.left(), limit))
 	if err != nil {
 		return err
 	}
 	f.take(p, worth.compare)
 	return nil
-}
-
-// value is the aim at a plan.
-func (g *program) value(o objective, p *plan) float64 {
-	v := o.offset
-	for j, x := range g.at(p) {
-		v += o.cost[j] * x
-	}
-	return v
 }

@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -289,4 +290,33 @@ func BenchmarkScale(b *testing.B) {
 			})
 		}
 	}
+}
+
+// What large clusters rely on, tried where brute force knows better: bounds hold, exchanges stay feasible.
+func TestScalePooledBoundHolds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawScaling(t)
+		in, err := compileScaling(s)
+		if errors.Is(err, ErrInfeasible) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, want := context.Background(), bruteForce(s, reference(s))
+		f := newScalingSearch(in, time.Now())
+		f.best = in.heuristic()
+		newExchanger(f.best, f.hosts).settle(in.byDensity(), func() bool { return false })
+		if err := f.pooledBound(ctx, time.Second); err != nil {
+			t.Fatal(err)
+		}
+		f.shake(ctx, f.deadline)
+		v := f.best.costs()
+		if err := f.best.check(); err != nil || v.compareCost(want) < 0 {
+			t.Fatalf("plan %+v, %v, better than all: %+v", v, err, want)
+		}
+		if f.leastShort > want.short || v.short == want.short && f.lower(v.short) > want.cost+1e-6*max(1, want.cost) {
+			t.Fatalf("bounds %d, %v of %+v", f.leastShort, f.bound, want)
+		}
+	})
 }

@@ -24,8 +24,8 @@ func (p *plan) settleTies(ctx context.Context, hosts [][]int32, deadline time.Ti
 				return
 			}
 			for _, s := range append([]spot(nil), p.change[w]...) {
-				for range max(s.count, -s.count) {
-					moved = p.nearer(int32(w), s) || moved
+				for i := 0; i < max(s.count, -s.count) && p.nearer(int32(w), s); i++ {
+					moved = true
 				}
 			}
 		}

@@ -75,6 +75,15 @@ func (w *workload) settle(penalty float64) {
 	}
 }
 
+// least is the least cost from floor to ideal: below a minimum that does not fit, too.
+func (w *workload) least(penalty float64) float64 {
+	least := w.cost(w.ideal, penalty)
+	for _, x := range []int{w.floor, w.current, w.wanted() - 1, w.wanted()} {
+		least = math.Min(least, w.cost(min(max(x, w.floor), w.ideal), penalty))
+	}
+	return least
+}
+
 // wanted is ceil(λ/sla), at most mostReplicas.
 func (w *workload) wanted() int {
 	pods := w.demand / w.sla
