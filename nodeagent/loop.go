@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"math"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -42,7 +43,23 @@ type loop struct {
 	expected map[string]float64 // tasks a period, by service
 	taken    map[string]ratios  // parts of the last dump's connections, by service and pod
 	filler   *filler
+
+	ours    []netip.Addr // addresses of our device, as last seen
+	checked hostCheck
 }
+
+// hostCheck is when and for what addresses and rules of the node were last made
+// right.
+type hostCheck struct {
+	desired *desired
+	leaving []ipvs.Key
+	good    bool
+	periods int // since
+}
+
+// hostPeriods is how often addresses and rules are looked at where nothing of
+// ours has changed: unlike the table, nobody else is known to touch them.
+const hostPeriods = 5
 
 func newLoop(a *Agent) *loop {
 	return &loop{
@@ -92,6 +109,9 @@ func (l *loop) adopt(ctx context.Context, c *cluster.Cluster) error {
 		return err
 	}
 	if err := d.conflict(l.host); err != nil {
+		return err
+	}
+	if l.ours, err = l.host.Addresses(); err != nil {
 		return err
 	}
 	if err := l.counter.Track(d.tracked(), d.origins); err != nil {
@@ -216,17 +236,11 @@ func (l *loop) reconcile(ctx context.Context, now time.Time) {
 		return
 	}
 	l.observe(have)
-	owned, err := l.owner()
-	if err != nil {
-		l.metrics.hostErrors.Inc()
-		l.logger.Error("addresses of the node", "error", err)
-		return
-	}
-	want := l.want(ctx, have, now)
-	node := l.desired.host(leaving(have, want, owned))
-	if err := l.host.Prepare(ctx, node); err != nil {
-		l.metrics.hostErrors.Inc()
-		l.logger.Error("rules of the node", "error", err)
+	want, owned := l.want(ctx, have, now), l.owner()
+	gone := leaving(have, want, owned)
+	due := l.hostDue(gone)
+	if due {
+		l.hostDone("rules", l.host.Prepare(ctx, l.desired.host(gone)))
 	}
 	ops, drain := ipvs.Plan(have, want, owned, now, l.drain)
 	result, err := l.table.Apply(ctx, ops)
@@ -240,9 +254,10 @@ func (l *loop) reconcile(ctx context.Context, now time.Time) {
 		l.metrics.netlinkErrors.Inc()
 		l.logger.Error("a write of the table was refused", "error", f.Err)
 	}
-	if err := l.host.Bind(ctx, node); err != nil {
-		l.metrics.hostErrors.Inc()
-		l.logger.Error("addresses of the node", "error", err)
+	if due {
+		l.hostDone("addresses", l.host.Bind(ctx, l.desired.host(gone)))
+		l.ours, err = l.host.Addresses()
+		l.hostDone("addresses", err)
 	}
 	l.health.applied.Store(len(result.Failed) == 0)
 	l.metrics.reconciled(ops, time.Since(began))
@@ -340,13 +355,30 @@ func (l *loop) arrived(ctx context.Context) map[string]float64 {
 
 // owner says which virtual servers are ours: those at addresses of our device,
 // and those that we are to make.
-func (l *loop) owner() (func(ipvs.Key) bool, error) {
-	ours, err := l.host.Addresses()
-	if err != nil {
-		return nil, err
-	}
+func (l *loop) owner() func(ipvs.Key) bool {
 	wanted := l.desired.keys()
-	return func(k ipvs.Key) bool { return slices.Contains(ours, k.Address) || slices.Contains(wanted, k) }, nil
+	return func(k ipvs.Key) bool { return slices.Contains(l.ours, k.Address) || slices.Contains(wanted, k) }
+}
+
+// hostDue says whether addresses and rules of the node have to be looked at.
+func (l *loop) hostDue(leaving []ipvs.Key) bool {
+	c := &l.checked
+	c.periods++
+	if c.good && c.desired == l.desired && slices.Equal(c.leaving, leaving) && c.periods < hostPeriods {
+		return false
+	}
+	*c = hostCheck{desired: l.desired, leaving: leaving, good: true}
+	return true
+}
+
+// hostDone tells a failure, after which the next period tries again.
+func (l *loop) hostDone(what string, err error) {
+	if err == nil {
+		return
+	}
+	l.checked.good = false
+	l.metrics.hostErrors.Inc()
+	l.logger.Error(what+" of the node", "error", err)
 }
 
 // leaving returns our virtual servers that are not wanted but still there: their

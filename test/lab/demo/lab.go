@@ -27,7 +27,8 @@ type lab struct {
 	*topology.Topology
 	out      string       // folder of results and logs
 	bin      string       // folder of the binaries
-	file     string       // cluster file
+	work     string // folder of what processes read: in memory, unlike out
+	file     string // cluster file
 	password string       // file with Redis' password
 	client   *http.Client // of the control namespace, keeps its connections
 	pods     []*topology.Process
@@ -39,19 +40,26 @@ const redisPort, agentPort, optimizerPort = 6379, 9420, 9421
 // open builds the network and starts everything but the pods.
 func open(ctx context.Context, s Scenario, out, bin string) (*lab, error) {
 	loadModules(ctx)
-	t, err := topology.Build(s.lab())
+	work, err := os.MkdirTemp("", "weir-demo-")
 	if err != nil {
 		return nil, err
 	}
-	l := &lab{scenario: s, Topology: t, out: out, bin: bin, file: filepath.Join(out, "cluster.yaml"), password: filepath.Join(out, "redis-password")}
+	t, err := topology.Build(s.lab())
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(work))
+	}
+	l := &lab{scenario: s, Topology: t, out: out, bin: bin, work: work, file: filepath.Join(work, "cluster.yaml"), password: filepath.Join(work, "redis-password")}
 	l.client = &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
 		DialContext: topology.Dialer(l.Control.Namespace), MaxIdleConnsPerHost: 1, DisableCompression: true,
 	}}
 	if err := l.start(ctx); err != nil {
-		return nil, errors.Join(err, t.Close())
+		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
 }
+
+// Close ends the processes and takes everything away but the results.
+func (l *lab) Close() error { return errors.Join(l.Topology.Close(), os.RemoveAll(l.work)) }
 
 // modules are what agents and links use. Where the kernel loads each by itself it
 // starts a modprobe for each, which takes seconds in an emulated machine.
@@ -94,8 +102,8 @@ func (l *lab) startRedis(ctx context.Context) error {
 		return err
 	}
 	// The password goes by a file: a command line can be read by everyone.
-	config := filepath.Join(l.out, "redis.conf")
-	text := fmt.Sprintf("bind %s\nport %d\nrequirepass %s\nsave \"\"\nappendonly no\nmaxmemory-policy noeviction\ndir %s\n", l.Control.IPv4, redisPort, secret, os.TempDir())
+	config := filepath.Join(l.work, "redis.conf")
+	text := fmt.Sprintf("bind %s\nport %d\nrequirepass %s\nsave \"\"\nappendonly no\nmaxmemory-policy noeviction\ndir %s\n", l.Control.IPv4, redisPort, secret, l.work)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return err
 	}

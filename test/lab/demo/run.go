@@ -65,7 +65,8 @@ func Emulate(ctx context.Context, o Options, command []string) error {
 
 // Run runs all phases on this kernel and writes the report.
 func Run(ctx context.Context, o Options) (report *Report, err error) {
-	if err := os.MkdirAll(o.Out, 0o755); err != nil {
+	// What an earlier run left would be taken for this one's.
+	if err := clearFolder(o.Out); err != nil {
 		return nil, err
 	}
 	show := &screen{out: o.Stdout, live: o.Live, scenario: o.Scenario}
@@ -96,6 +97,24 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 	show.summary(report)
 	show.say("report: %s", filepath.Join(o.Out, "report.html"))
 	return report, nil
+}
+
+// clearFolder makes an empty folder; a folder that is shared into the emulated
+// machine can't be made anew.
+func clearFolder(path string) error {
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := os.RemoveAll(filepath.Join(path, e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // limits are what the demo has to reach.

@@ -60,16 +60,16 @@ func Default() Scenario {
 		Nodes: []string{"edge-1", "edge-2", "edge-3"}, Zones: []string{"a", "a", "b"},
 		Services: []Service{
 			{
-				Name: "shop/web:http", Address: netip.MustParseAddr("10.96.0.10"), Nodes: []float64{0.5, 0.3, 0.2},
+				Name: "shop/web:http", Address: netip.MustParseAddr("10.96.0.10"), Nodes: []float64{0.45, 0.33, 0.22},
 				Pods: []Pod{{"shop/web-a", 0, 16}, {"shop/web-b", 1, 8}, {"shop/web-c", 1, 8}, {"shop/web-d", 2, 4}},
 			},
 			{
-				Name: "shop/api:grpc", Address: netip.MustParseAddr("10.96.0.11"), Nodes: []float64{0.2, 0.3, 0.5},
+				Name: "shop/api:grpc", Address: netip.MustParseAddr("10.96.0.11"), Nodes: []float64{0.22, 0.33, 0.45},
 				Pods: []Pod{{"shop/api-a", 0, 4}, {"shop/api-b", 0, 8}, {"shop/api-c", 2, 8}, {"shop/api-d", 2, 16}},
 			},
 		},
-		Load: 0.7, Service: 1100 * time.Millisecond, Shape: 4, Period: 4 * time.Second,
-		Warm: 16 * time.Second, Steady: 76 * time.Second, Timeout: 20 * time.Second, Seed: 1,
+		Load: 0.7, Service: 1250 * time.Millisecond, Shape: 4, Period: 4 * time.Second,
+		Warm: 16 * time.Second, Steady: 86 * time.Second, Timeout: 20 * time.Second, Seed: 1,
 	}
 }
 
@@ -174,8 +174,8 @@ type variant struct {
 
 // variants are the phases, in their order.
 var variants = []variant{
-	{"rr", "plain IPVS rr", "rr", cluster.Observe, 0.4},
-	{"weir", "Weir, scheduler auto", "auto", cluster.Enforce, 0.6},
+	{"rr", "plain IPVS rr", "rr", cluster.Observe, 0.35},
+	{"weir", "Weir, scheduler auto", "auto", cluster.Enforce, 0.55},
 	{"weirWrr", "Weir, scheduler wrr", "wrr", cluster.Enforce, 1},
 }
 
