@@ -14,7 +14,7 @@ import (
 const pools = 4
 
 // pooledBound bounds short and cost by the programme in which nodes of one kind are one large node: a relaxation
-// whose size does not grow with the nodes. Kinds go by which resource is the scarcer; nodes on which nothing more
+// whose size does not grow with the nodes. Its linear relaxation comes first: it is sure to end. Kinds go by which resource is the scarcer; nodes on which nothing more
 // can fit are closed.
 func (f *scalingSearch) pooledBound(ctx context.Context, limit time.Duration) error {
 	pooled, kind := f.in.pool(pools)
@@ -30,6 +30,7 @@ func (f *scalingSearch) pooledBound(ctx context.Context, limit time.Duration) er
 	}
 	g := newProgram(p, pooled.numbered(), nodes, false)
 	if short := p.worth().short; short > f.leastShort {
+		f.raiseShort(g.relaxed(ctx, g.shortAim(), limit))
 		_, bound, _, err := g.solve(ctx, g.shortAim(), limit/2)
 		if err != nil {
 			return err
@@ -37,6 +38,7 @@ func (f *scalingSearch) pooledBound(ctx context.Context, limit time.Duration) er
 		f.raiseShort(bound)
 	}
 	g.keep(g.shortAim(), float64(p.worth().short))
+	f.bound = math.Max(f.bound, g.relaxed(ctx, g.costAim(), 3*limit))
 	_, bound, _, err := g.solve(ctx, g.costAim(), limit)
 	if err != nil {
 		return err

@@ -292,9 +292,24 @@ func (g *program) plan(x []float64) *plan {
 	return p
 }
 
+// relaxed is the aim's bound by linear programming, proven by its duals; −Inf where the time did not suffice.
+func (g *program) relaxed(ctx context.Context, o objective, limit time.Duration) float64 {
+	if limit <= 0 || ctx.Err() != nil {
+		return math.Inf(-1)
+	}
+	p := g.problem
+	p.Cost, p.Offset, p.Integer, p.Start = o.cost, o.offset, nil, nil
+	answer, err := highs.Solve(ctx, &p, highs.Options{TimeLimit: limit})
+	if err != nil || answer.Status != highs.Optimal {
+		return math.Inf(-1) // a bound less: the plan stays as it is
+	}
+	return highs.DualBound(&p, answer.RowDuals)
+}
+
 // solve optimises one aim from the incumbent. The bound is of the aim, offset included; −Inf where none is known.
 // No plan comes back when the solver found none that holds.
-func (g *program) solve(ctx context.Context, o objective, limit time.Duration) (found *plan, bound float64, proven bool, err error) {
+func (g *program) solve(ctx context.Context, o objective, limit time.Duration) (
+	found *plan, bound float64, proven bool, err error) {
 	if limit <= 0 || ctx.Err() != nil {
 		return nil, math.Inf(-1), false, nil
 	}
