@@ -188,6 +188,9 @@ func (h *handle) startPoint(x []float64) error {
 
 func (h *handle) clearSolver() { C.Highs_clearSolver(h.h) }
 
+// runTime is the time of all runs so far, in seconds.
+func (h *handle) runTime() float64 { return float64(C.Highs_getRunTime(h.h)) }
+
 func (h *handle) run() error { return failed("run", C.Highs_run(h.h)) }
 
 func (h *handle) status() Status {

@@ -327,3 +327,22 @@ func TestStrongDuality(t *testing.T) {
 		}
 	})
 }
+
+// TestTimeLimitIsPerSolveOfAnLP: many quick solves of one model together may take longer than the limit of each.
+func TestTimeLimitIsPerSolveOfAnLP(t *testing.T) {
+	p := knapsack(400, 100)
+	p.Integer = nil
+	m, err := NewModel(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	const limit = 300 * time.Millisecond
+	for took := time.Duration(0); took < limit+limit/2; {
+		s, err := m.Solve(context.Background(), Options{SkipBasis: true, TimeLimit: limit})
+		if err != nil || s.Status != Optimal {
+			t.Fatalf("after %v: %v, %v", took, s.Status, err)
+		}
+		took += s.Elapsed
+	}
+}

@@ -65,8 +65,11 @@ func (m *Model) configure(o Options, began time.Time) {
 	h.setString("presolve", map[bool]string{true: "off", false: "choose"}[o.NoPresolve])
 	h.setString("solver", map[bool]string{true: "ipm", false: "choose"}[o.InteriorPoint])
 	limit := math.Inf(1)
-	if o.TimeLimit > 0 { // HiGHS counts it from the start of each run
+	if o.TimeLimit > 0 {
 		limit = math.Max(0, (o.TimeLimit - time.Since(began)).Seconds())
+		if m.p.integers() == 0 { // for an LP HiGHS counts all runs of a model together, for a MIP each by itself
+			limit += h.runTime()
+		}
 	}
 	h.setDouble("time_limit", limit)
 	h.setDouble("mip_rel_gap", o.RelativeGap)
