@@ -49,8 +49,7 @@ type result struct {
 	withinBefore  float64
 	betweenBefore float64
 	bound         float64
-	least         float64    // value of the best plan, also where it gains too little to be taken
-	hot           []transfer // transfers that the linear programme took up
+	least         float64 // value of the best plan, also where it gains too little to be taken
 }
 
 // plan searches and bounds side by side, then brings both together.
@@ -102,7 +101,6 @@ func (r *result) steps() int {
 // exploit searches among the transfers that the linear programme took up.
 func (r *result) exploit(g *pricing) {
 	const rounds = 3
-	r.search.hot = r.hot
 	warmth := r.warmth()
 	for i := range rounds {
 		r.anneal(r.steps(), warmth/5/math.Pow(4, float64(i)), warmth/5e4)

@@ -6,24 +6,23 @@ package model
 //
 //	Σ_n var_k(r_nk) + clusterWeight · var_n(r_n) + moveCost · moves
 type placement struct {
-	f         *fleet
-	at        []int32   // by pod
-	load      []float64 // node × resource: r_nk
-	within    []float64 // by node: var_k(r_nk)
-	level     []float64 // by node: r_n
-	came      []float64 // node × resource: demand that arrived
-	asked     []float64 // node × resource: requests that arrived
-	moved     []int32   // pods away from home, in no order
-	place     []int32   // by pod: its position in moved, −1 at home
-	shift     float64   // levels are summed less this, so that their squares don't cancel
-	spread    float64   // Σ within
-	sum       float64   // Σ (level − shift)
-	squares   float64   // Σ (level − shift)²
-	time      float64   // seconds of all moves
-	perNode   float64   // 1/N
-	cluster   float64   // clusterWeight
-	moveCost  float64
-	evaluated int
+	f        *fleet
+	at       []int32   // by pod
+	load     []float64 // node × resource: r_nk
+	within   []float64 // by node: var_k(r_nk)
+	level    []float64 // by node: r_n
+	came     []float64 // node × resource: demand that arrived
+	asked    []float64 // node × resource: requests that arrived
+	moved    []int32   // pods away from home, in no order
+	place    []int32   // by pod: its position in moved, −1 at home
+	shift    float64   // levels are summed less this, so that their squares don't cancel
+	spread   float64   // Σ within
+	sum      float64   // Σ (level − shift)
+	squares  float64   // Σ (level − shift)²
+	time     float64   // seconds of all moves
+	perNode  float64   // 1/N
+	cluster  float64   // clusterWeight
+	moveCost float64
 }
 
 // newPlacement has every pod at home.

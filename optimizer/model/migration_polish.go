@@ -3,6 +3,7 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -24,7 +25,7 @@ const patience = 50 * time.Millisecond
 // polish solves the integer programme over the transfers that the bound leaves, or the most promising of them,
 // and offers its plans to s. It returns the bound that it proves on all plans, 0 where it proves none.
 func (s *search) polish(ctx context.Context, from *master, g *pricing) float64 {
-	kept, all := s.f.promising(g, s)
+	kept, all := s.promising(g)
 	m := s.restrict(from, kept)
 	proven := g.bound
 	for part := 0.1; part >= 1e-3 && !s.clock.over() && s.best-proven > closed*s.best; {
@@ -103,34 +104,36 @@ func (m *master) touchBelow(u []float64) {
 }
 
 // promising lists the transfers that a better plan than s's may hold, by the bound, and says whether these are all.
-// The transfers of s's plan are among them, so that it can be where the solver starts.
-func (f *fleet) promising(g *pricing, s *search) (kept []transfer, all bool) {
-	top := s.best * (1 - closed)
-	for p := range f.pods {
-		pod := int32(p)
-		for _, d := range f.candidates(pod) {
-			worth := g.with(f, pod, d)
-			if s.at[p] == d && d != f.home[p] {
-				worth = math.Inf(-1)
-			}
-			if worth < top && f.allowed(pod, d) {
-				kept = append(kept, transfer{pod, d, worth})
-			}
+// Where pods and nodes are many, it looks only at those that the linear programme took up. The transfers of s's plan
+// are among them, so that it can be where the solver starts.
+func (s *search) promising(g *pricing) (kept []transfer, all bool) {
+	const most = 1_000_000
+	f, top := s.f, s.best*(1-closed)
+	consider := func(p, d int32) {
+		if worth := g.with(f, p, d); worth < top && s.at[p] != d && f.allowed(p, d) {
+			kept = append(kept, transfer{p, d, worth})
 		}
 	}
-	if len(kept) <= provable {
-		return kept, true
-	}
-	slices.SortStableFunc(kept, func(a, b transfer) int {
-		switch {
-		case a.worth < b.worth:
-			return -1
-		case a.worth > b.worth:
-			return 1
+	all = len(f.pods)*len(f.nodes) <= most
+	if all {
+		for p := range f.pods {
+			for _, d := range f.candidates(int32(p)) {
+				consider(int32(p), d)
+			}
 		}
-		return 0
-	})
-	return kept[:neighbourhood], false
+	} else {
+		for _, t := range s.hot {
+			consider(t.pod, t.to)
+		}
+	}
+	if len(kept) > provable {
+		all = false
+	}
+	if !all {
+		slices.SortStableFunc(kept, func(a, b transfer) int { return cmp.Compare(a.worth, b.worth) })
+		kept = kept[:min(len(kept), neighbourhood)]
+	}
+	return append(kept, s.transfers()...), all
 }
 
 // restrict is a master over the kept transfers, with all rows that they could break.
