@@ -27,8 +27,8 @@ type lab struct {
 	*topology.Topology
 	out      string       // folder of results and logs
 	bin      string       // folder of the binaries
-	work     string // folder of what processes read: in memory, unlike out
-	file     string // cluster file
+	work     string       // folder of what processes read: in memory, unlike out
+	file     string       // cluster file
 	password string       // file with Redis' password
 	client   *http.Client // of the control namespace, keeps its connections
 	pods     []*topology.Process
