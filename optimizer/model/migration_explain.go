@@ -114,7 +114,7 @@ func (r *result) obstacles() []remark {
 
 // attractive lists the transfers that are looked at.
 func (r *result) attractive() []transfer {
-	const few = 200_000
+	const few = 20_000
 	f := r.f
 	if len(f.pods)*len(f.nodes) > few {
 		return r.hot

@@ -32,7 +32,7 @@ func (s *search) polish(ctx context.Context, from *master, g *pricing) float64 {
 		p := m.problem(true)
 		p.Start = m.startAt(s)
 		gap := math.Max(closed/10, part*(s.best-proven)/s.best)
-		answer := s.solve(ctx, p, highs.Options{TimeLimit: s.clock.left(), RelativeGap: gap,
+		answer := s.solve(ctx, p, highs.Options{TimeLimit: s.clock.left(), RelativeGap: gap, Tolerance: 1e-9,
 			Seed: s.f.s.Migration.Seed & math.MaxInt16})
 		if answer == nil {
 			break
@@ -140,10 +140,10 @@ func (s *search) promising(g *pricing) (kept []transfer, all bool) {
 func (s *search) restrict(from *master, kept []transfer) *master {
 	f := s.f
 	m := newMaster(f, from.squares)
-	m.sigma, m.scale = from.sigma, from.scale
 	for _, t := range kept {
 		m.add(t)
 	}
+	m.zoom(s)
 	for p := range f.pods {
 		if len(m.byPod[p]) > 1 {
 			m.name(podLimit, int32(p))
@@ -166,11 +166,27 @@ func (s *search) restrict(from *master, kept []transfer) *master {
 	return m
 }
 
+// zoom takes the size of s's values as the unit of u: the solver's tolerances are absolute, and a proof needs them to
+// be small beside what is left of the objective.
+func (m *master) zoom(s *search) {
+	u, _ := m.values(m.plan(s))
+	sum := 0.0
+	for _, v := range u {
+		sum += v * v
+	}
+	part := math.Max(1e-4, math.Sqrt(sum/float64(len(u))))
+	m.sigma *= part
+	m.scale /= part * part
+	for i := range m.tangents {
+		m.tangents[i].point /= part
+	}
+}
+
 // touchAround makes the tangents that a better plan is likely to need: those of the linear programme, and some
 // over the range that s's value leaves to each u.
 func (m *master) touchAround(from *master, s *search) {
 	for _, t := range from.tangents[len(m.squares):] {
-		m.touch(t.square, t.point)
+		m.touch(t.square, t.point*from.sigma/m.sigma)
 	}
 	u, _ := m.values(m.plan(s))
 	for j := range u {
