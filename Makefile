@@ -86,6 +86,10 @@ bench: ## Go benchmarks
 	@echo "bench: go test -bench"; mkdir -p out/bench
 	@go test -run='^$$' -bench=. -benchmem ./... | tee out/bench/go.txt
 
+.PHONY: bench-models
+bench-models: deps ## the models beside PuLP with CBC, a greedy balancer and first fit; results in out/bench
+	@go run ./test/bench/models --out out/bench && cat out/bench/models.md
+
 .PHONY: clean
 clean: ## remove what was built and measured
 	@rm -rf bin out

@@ -5,8 +5,8 @@ set -euo pipefail
 
 # From the machine's own release.
 packages=(gcc libc6-dev make git ca-certificates clang-19 llvm-19 libbpf-dev
-	redis-server redis-tools nftables iproute2 ipvsadm conntrack
-	qemu-system-x86 bpftool kmod cpio busybox-static xz-utils shellcheck)
+	redis-server redis-tools nftables iproute2 iputils-ping ipvsadm conntrack
+	qemu-system-x86 bpftool kmod cpio busybox-static xz-utils shellcheck python3-pulp coinor-cbc)
 # Debian 12 has these not at all or too old; there they come from Debian 13.
 newer=(libhighs-dev)
 

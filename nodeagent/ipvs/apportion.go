@@ -45,6 +45,7 @@ func Resume(s Service) Carry {
 // and twenty pods, 3 to 1,000 arrivals a period, steady and wobbling shares.
 const (
 	slack       = 1.5  // weight units that weights in force may be off
+	idleSlack   = 0.5  // the same where nothing arrives, so that a write disturbs nothing
 	gain        = 0.25 // share of what is owed that the next period pays back
 	cycleCost   = 0.01 // error that a cycle as long as the period is worth
 	window      = 0.25 // how far the total may be from the expected arrivals
@@ -83,7 +84,7 @@ func Apportion(scheduler string, shares Shares, d Demand, c Carry) (map[netip.Ad
 	m := float64(len(positive.order))
 	total := min(max(fineWeights, 20*m), MaxWeight)
 	want := positive.raise(1 / total)
-	rewrite := !c.represents(want, slack/fineSlack*m, 0)
+	rewrite := !c.represents(want, slack/fineSlack*m, 0, slack)
 	return c.settle(shares, want, func() []uint32 { return largestRemainder(want.share, int(total)) }, rewrite)
 }
 
@@ -94,7 +95,11 @@ func apportionRoundRobin(shares Shares, positive split, d Demand, c Carry) (map[
 	want := positive.raise(1 / math.Floor(total*(1+window)))
 	c.owed = c.charge(d.Arrived, owedLimit*unit)
 	tooLong := c.sum() > 2*total*(1+window) // a cycle from busier times or another scheduler
-	rewrite := tooLong || !c.represents(want, total, gain/unit)
+	allowed := slack
+	if d.Arrived == 0 {
+		allowed = idleSlack
+	}
+	rewrite := tooLong || !c.represents(want, total, gain/unit, allowed)
 	return c.settle(shares, want, func() []uint32 {
 		target := make([]float64, len(want.order))
 		for i, e := range want.order {
@@ -182,9 +187,9 @@ func (c Carry) sum() (sum float64) {
 	return sum
 }
 
-// represents says whether the weights in force are within slack units, out of
+// represents says whether the weights in force are within allowed units, out of
 // total, of what is wanted.
-func (c Carry) represents(want split, total, owedUnits float64) bool {
+func (c Carry) represents(want split, total, owedUnits, allowed float64) bool {
 	positive := 0
 	for _, w := range c.weights {
 		if w > 0 {
@@ -197,7 +202,7 @@ func (c Carry) represents(want split, total, owedUnits float64) bool {
 	sum := c.sum()
 	for i, e := range want.order {
 		w := float64(c.weights[e])
-		if w == 0 || math.Abs(owedUnits*c.owed[e]+total*(want.share[i]-w/sum)) > slack {
+		if w == 0 || math.Abs(owedUnits*c.owed[e]+total*(want.share[i]-w/sum)) > allowed {
 			return false
 		}
 	}

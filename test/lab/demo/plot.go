@@ -66,7 +66,8 @@ func (r *Report) latencyPlot() (template.HTML, error) {
 // utilisationPlot shows how busy each pod was in each phase.
 func (r *Report) utilisationPlot() (template.HTML, error) {
 	p := newPlot("", "busy workers")
-	p.Y.Min, p.Y.Max = 0, 1.05
+	p.Y.Min, p.Y.Max = 0, 1.3 // room for the legend above the bars
+	p.Legend.Top = true
 	pods := slices.Sorted(maps.Keys(r.Phases[variants[0].key].PodUtilisation))
 	width := vg.Points(12)
 	for i, v := range variants {
@@ -84,14 +85,16 @@ func (r *Report) utilisationPlot() (template.HTML, error) {
 		p.Legend.Add(v.title, bars)
 	}
 	p.NominalX(pods...)
+	p.X.Min, p.X.Max = -0.5, float64(len(pods))-0.5
 	return render(p, 20*vg.Centimeter, 8*vg.Centimeter)
 }
 
 func newPlot(x, y string) *plot.Plot {
 	p := plot.New()
 	p.X.Label.Text, p.Y.Label.Text = x, y
-	p.Legend.Top = true
-	p.Legend.Left = true
+	for _, style := range []*draw.TextStyle{&p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle} {
+		style.Font.Size = vg.Points(9)
+	}
 	p.BackgroundColor = color.Transparent
 	grid := plotter.NewGrid()
 	grid.Horizontal.Color, grid.Vertical.Color = color.Gray{0xb0}, color.Transparent
