@@ -142,6 +142,9 @@ func (l *loop) count(ctx context.Context, now time.Time) {
 		l.logger.Error("counters not read, the next reading will hold what arrived", "error", err)
 		return
 	}
+	if stats, err := l.counter.Stats(ctx); err == nil {
+		l.metrics.stats.Store(&stats)
+	}
 	grown := arrivals.Delta(l.totals, totals)
 	if l.totals.Epoch != "" {
 		l.metrics.arrived(grown)

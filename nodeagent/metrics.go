@@ -3,6 +3,7 @@
 package nodeagent
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -30,7 +31,8 @@ type metrics struct {
 	netlinkErrors, hostErrors, clusterErrors   prometheus.Counter
 	rebuilds                                   prometheus.Counter
 
-	shown map[string]bool // services that have series
+	shown map[string]bool                // services that have series
+	stats atomic.Pointer[arrivals.Stats] // of the kernel's side, as last read
 }
 
 func newMetrics(registry *prometheus.Registry, c Config) *metrics {
@@ -48,7 +50,7 @@ func newMetrics(registry *prometheus.Registry, c Config) *metrics {
 		pushed:        r.counter("reports_total", "Reports of arrivals that Redis took."),
 		pushErrors:    r.counter("report_errors_total", "Reports of arrivals that Redis did not take."),
 		viewErrors:    r.counter("ratio_read_errors_total", "Readings of ratios that failed in whole or in part."),
-		readErrors:    r.counter("counter_read_errors_total", "Readings of the kernel's counters that failed."),
+		readErrors:    r.counter("count_read_errors_total", "Readings of the kernel's counters that failed."),
 		netlinkErrors: r.counter("netlink_errors_total", "Reads and writes of the IPVS table that failed."),
 		hostErrors:    r.counter("host_errors_total", "Changes of addresses, rules and sysctls that failed."),
 		clusterErrors: r.counter("cluster_errors_total", "Cluster files that were refused."),
@@ -59,12 +61,42 @@ func newMetrics(registry *prometheus.Registry, c Config) *metrics {
 		Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14),
 	})
 	registry.MustRegister(m.reconcile)
+	m.addStats(r)
 	build := r.gauges("build_info", "The build; always 1.", "version", "node")
 	build.WithLabelValues(c.Version, c.Node).Set(1)
 	for _, k := range []ipvs.Kind{ipvs.CreateService, ipvs.UpdateService, ipvs.RemoveService, ipvs.AddDestination, ipvs.UpdateDestination, ipvs.RemoveDestination} {
 		m.writes.WithLabelValues(k.String())
 	}
 	return m
+}
+
+// addStats shows what the kernel's side counts of itself.
+func (m *metrics) addStats(r registerer) {
+	m.stats.Store(&arrivals.Stats{})
+	for name, c := range map[string]struct {
+		help  string
+		value func(*arrivals.Stats) uint64
+	}{
+		"count_repeated_total":     {"Retransmitted SYNs and INITs, which are no new tasks.", func(s *arrivals.Stats) uint64 { return s.Repeated }},
+		"count_fragments_total":    {"Later fragments, which carry no ports.", func(s *arrivals.Stats) uint64 { return s.Fragments }},
+		"count_malformed_total":    {"Packets to services with broken headers.", func(s *arrivals.Stats) uint64 { return s.Malformed }},
+		"count_untracked_total":    {"Tasks counted without being remembered: they may have been counted again.", func(s *arrivals.Stats) uint64 { return s.Untracked }},
+		"count_origins_full_total": {"Tasks whose origin had no room: they count for their service alone.", func(s *arrivals.Stats) uint64 { return s.OriginsFull }},
+		"count_overflow_total":     {"Tasks that no row had room for: their service is not known.", func(s *arrivals.Stats) uint64 { return s.Overflowed }},
+	} {
+		r.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: c.help},
+			func() float64 { return float64(c.value(m.stats.Load())) }))
+	}
+	for name, g := range map[string]struct {
+		help  string
+		value func(*arrivals.Stats) uint32
+	}{
+		"count_rows":     {"Rows of service and origin in use.", func(s *arrivals.Stats) uint32 { return s.Rows }},
+		"count_rows_max": {"Room for rows of service and origin.", func(s *arrivals.Stats) uint32 { return s.MaxRows }},
+	} {
+		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: g.help},
+			func() float64 { return float64(g.value(m.stats.Load())) }))
+	}
 }
 
 // registerer makes and registers metrics of this component.

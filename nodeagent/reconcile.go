@@ -59,6 +59,7 @@ func (l *loop) reconcile(ctx context.Context, now time.Time) {
 		l.hostDone("addresses", l.host.Bind(ctx, l.desired.host(gone)))
 		l.ours, err = l.host.Addresses()
 		l.hostDone("addresses", err)
+		l.hostDone("devices to count at", l.counter.Rescan())
 	}
 	l.health.applied.Store(len(result.Failed) == 0)
 	l.metrics.reconciled(ops, time.Since(began))

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/edgeweir/weir/internal/cluster"
@@ -279,4 +281,18 @@ func TestModesAndCosts(t *testing.T) {
 
 func newKnowledge(c *cluster.Cluster) *knowledge {
 	return &knowledge{cluster: c, period: period, demand: map[string]monitor.Demand{}, means: monitor.NewMeans(), estimator: monitor.NewEstimator()}
+}
+
+func TestMetricsFollowConventions(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	m := newMetrics(registry, Config{Version: "v"})
+	m.decided(&wire.DispatchPlan{})
+	m.received("n1", map[string]uint64{"web": 1})
+	problems, err := testutil.GatherAndLint(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
 }
