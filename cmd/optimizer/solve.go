@@ -19,7 +19,7 @@ func newSolve() *cobra.Command {
 		Long: `Solve one model for a snapshot file and print the decisions as JSON on standard output.
 
 Exit code 0: solved. 1: bad input, told in one line on standard error. 3: no feasible answer exists.`,
-		Example: "  optimizer solve dispatch -f snapshot.json",
+		Example: "  optimizer solve dispatch -f snapshot.json\n  optimizer solve migration -f snapshot.json\n  optimizer solve scaling -f - < snapshot.json",
 		Args:    cobra.NoArgs, // an unknown model is an error
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}

@@ -3,39 +3,9 @@
 package main
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
-
-func TestSolveScalingGolden(t *testing.T) {
-	for name, file := range map[string]string{
-		"example": snapshots + "/example.json", // nothing is scaled but one service: the contract's own figures
-		"edge":    snapshots + "/edge.json",    // nothing is scaled
-		"crowded": "testdata/crowded.json",     // shared workloads, a minimum that fits nowhere, a maximum, a full cluster
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, err := solve(t, "", "solve", "scaling", "-f", file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			golden := filepath.Join("testdata", name+".scaling.golden")
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got != string(want) {
-				t.Errorf("got\n%s\nwant\n%s", got, want)
-			}
-		})
-	}
-}
 
 func TestSolveScalingWithoutAnAnswer(t *testing.T) {
 	out, err := solve(t, `{"version": 1, "services": [

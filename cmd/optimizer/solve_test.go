@@ -30,32 +30,40 @@ func solve(t *testing.T, stdin string, args ...string) (string, error) {
 	return regexp.MustCompile(`"solveMillis":[0-9.e+-]+`).ReplaceAllString(out.String(), `"solveMillis":0`), err
 }
 
-func TestSolveDispatchGolden(t *testing.T) {
-	files, err := filepath.Glob(snapshots + "/*.json")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("snapshots: %v, %v", files, err)
+// Each model on the contract's own example, on odd values, and on a cluster of its
+// own where there is more to decide.
+func TestSolveGolden(t *testing.T) {
+	shared, err := filepath.Glob(snapshots + "/*.json")
+	if err != nil || len(shared) == 0 {
+		t.Fatalf("snapshots: %v, %v", shared, err)
 	}
-	for _, file := range files {
-		name := strings.TrimSuffix(filepath.Base(file), ".json")
-		t.Run(name, func(t *testing.T) {
-			got, err := solve(t, "", "solve", "dispatch", "-f", file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			golden := filepath.Join("testdata", name+".dispatch.golden")
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+	for model, files := range map[string][]string{
+		"dispatch":  shared,
+		"migration": {snapshots + "/example.json", snapshots + "/edge.json", "testdata/lopsided.json"},
+		"scaling":   {snapshots + "/example.json", snapshots + "/edge.json", "testdata/crowded.json"},
+	} {
+		for _, file := range files {
+			name := strings.TrimSuffix(filepath.Base(file), ".json") + "." + model
+			t.Run(name, func(t *testing.T) {
+				got, err := solve(t, "", "solve", model, "-f", file)
+				if err != nil {
 					t.Fatal(err)
 				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got != string(want) {
-				t.Errorf("got\n%s\nwant\n%s", got, want)
-			}
-		})
+				golden := filepath.Join("testdata", name+".golden")
+				if *update {
+					if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+						t.Fatal(err)
+					}
+				}
+				want, err := os.ReadFile(golden)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got != string(want) {
+					t.Errorf("got\n%s\nwant\n%s", got, want)
+				}
+			})
+		}
 	}
 }
 
