@@ -50,7 +50,7 @@ func TestAgentOnARealKernel(t *testing.T) {
 		run(t, strings.Fields(command)...)
 	}
 	b := newBench(t)
-	b.startAgent(patient)
+	b.startAgent(agentPeriod, patient)
 	b.weights(t, "equal weights before the optimizer speaks", 1, 1)
 	b.publish(t, 1, 0.75)
 	b.weights(t, "the optimizer's ratios", 3, 1)
@@ -143,10 +143,10 @@ func (b *bench) write(t *testing.T, text string) {
 const patient, short = 600, 3
 
 // startAgent runs an agent until stop is called, or the whole test ends.
-func (b *bench) startAgent(stalePeriods int) {
+func (b *bench) startAgent(period time.Duration, stalePeriods int) {
 	config := Config{
 		Node: "n1", ClusterFile: b.file, Redis: store.Options{Addresses: []string{b.redis}, Timeout: time.Second},
-		Period: agentPeriod, StalePeriods: stalePeriods, Admin: "127.0.0.1:0", Attach: "auto", Version: "test",
+		Period: period, StalePeriods: stalePeriods, Admin: "127.0.0.1:0", Attach: "auto", Version: "test",
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -251,7 +251,7 @@ func (b *bench) restart(t *testing.T) {
 	if err := b.store.PutArrivals(t.Context(), &wire.Arrivals{Version: 1, Node: "n1", Start: time.Unix(1, 0), End: time.Unix(2, 0)}, time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
-	b.startAgent(patient)
+	b.startAgent(agentPeriod, patient)
 	for end := time.Now().Add(4 * agentPeriod); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if a, other, err := b.now(); err != nil || a != 3*other {
 			t.Fatalf("a new agent changed the weights to %d:%d, %v", a, other, err)
@@ -263,6 +263,11 @@ func (b *bench) restart(t *testing.T) {
 }
 
 func (b *bench) flush(t *testing.T) {
+	if err := b.stop(); err != nil {
+		t.Fatal(err)
+	}
+	b.startAgent(time.Hour, patient) // no period ends: only the sentinel can see it
+	b.weights(t, "the weights that were there", 3, 1)
 	run(t, "ipvsadm", "-C")
 	began := time.Now()
 	b.weights(t, "the table after a flush", 3, 1)
@@ -274,7 +279,7 @@ func (b *bench) silence(t *testing.T) {
 	if err := b.stop(); err != nil {
 		t.Fatal(err)
 	}
-	b.startAgent(short)
+	b.startAgent(agentPeriod, short)
 	b.publish(t, 2, 0.75)
 	b.weights(t, "equal weights after the stale limit", 1, 1)
 	b.publish(t, 3, 0.75)

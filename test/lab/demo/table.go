@@ -135,7 +135,7 @@ func (s *screen) summary(r *Report) {
 	t := table.NewWriter()
 	t.SetOutputMirror(s.out)
 	t.SetStyle(table.StyleLight)
-	t.AppendHeader(table.Row{"at 70% load", "offered", "failed", "p50 ms", "p99 ms", "pods busy", "apart in a service", "idle CPU"})
+	t.AppendHeader(table.Row{fmt.Sprintf("at %.0f%% load", 100*s.scenario.Load), "offered", "failed", "p50 ms", "p99 ms", "pods busy", "apart in a service", "idle CPU"})
 	for _, v := range variants {
 		p := r.Phases[v.key]
 		t.AppendRow(table.Row{
