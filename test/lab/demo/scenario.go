@@ -68,7 +68,7 @@ func Default() Scenario {
 				Pods: []Pod{{"shop/api-a", 0, 4}, {"shop/api-b", 0, 8}, {"shop/api-c", 2, 8}, {"shop/api-d", 2, 16}},
 			},
 		},
-		Load: 0.7, Service: 1250 * time.Millisecond, Shape: 4, Period: 4 * time.Second,
+		Load: 0.7, Service: 1250 * time.Millisecond, Shape: 8, Period: 4 * time.Second,
 		Warm: 16 * time.Second, Steady: 86 * time.Second, Timeout: 20 * time.Second, Seed: 1,
 	}
 }
