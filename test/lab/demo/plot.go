@@ -38,6 +38,7 @@ func nines(p float64) float64 { return -math.Log10(1 - p/100) }
 // latencyPlot shows the latency at each percentile.
 func (r *Report) latencyPlot() (template.HTML, error) {
 	p := newPlot("percentile of requests", "latency in ms")
+	p.Legend.XOffs = 10 * vg.Centimeter // below the curves
 	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
 	ticks := plot.ConstantTicks{}
 	for _, v := range percentiles {
@@ -95,6 +96,8 @@ func newPlot(x, y string) *plot.Plot {
 	for _, style := range []*draw.TextStyle{&p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle} {
 		style.Font.Size = vg.Points(9)
 	}
+	p.Legend.Left = true // names behind their colours: a browser's font may be wider
+	p.Legend.Padding = vg.Points(3)
 	p.BackgroundColor = color.Transparent
 	grid := plotter.NewGrid()
 	grid.Horizontal.Color, grid.Vertical.Color = color.Gray{0xb0}, color.Transparent
