@@ -15,7 +15,7 @@ GO_BUILD := go build -trimpath -ldflags '-X main.version=$(VERSION)'
 FUZZTIME ?= 5s
 
 # What the kernel of the VM must have.
-VM_REQUIRE := root,ipvs,btf,dummy,nftables,cgroup2
+VM_REQUIRE := root,ipvs,btf,dummy,nftables,cgroup2,redis,bpftool
 
 gotestsum = go tool gotestsum --format standard-quiet --jsonfile out/test/$@.json
 

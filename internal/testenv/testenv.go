@@ -32,6 +32,8 @@ const (
 	Redis    Capability = "redis"    // redis-server on PATH
 	NFTables Capability = "nftables" // nft on PATH and in the kernel
 	Qemu     Capability = "qemu"     // qemu-system-x86_64 on PATH
+	Bpftool  Capability = "bpftool"  // bpftool on PATH
+	PuLP     Capability = "pulp"     // PuLP for the system's own Python
 )
 
 // Require skips t, or fails it where WEIR_REQUIRE lists the capability, unless
@@ -63,6 +65,8 @@ var probes = map[Capability]func() bool{
 	Redis:    func() bool { _, err := exec.LookPath("redis-server"); return err == nil },
 	NFTables: func() bool { return exec.Command("nft", "list", "ruleset").Run() == nil },
 	Qemu:     func() bool { _, err := exec.LookPath("qemu-system-x86_64"); return err == nil },
+	Bpftool:  func() bool { _, err := exec.LookPath("bpftool"); return err == nil },
+	PuLP:     func() bool { return exec.Command("/usr/bin/python3", "-c", "import pulp").Run() == nil },
 }
 
 func hasIPVS() bool {

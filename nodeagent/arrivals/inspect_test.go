@@ -7,14 +7,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/edgeweir/weir/internal/testenv"
 )
 
 // bpftool prints the maps with the names of their fields, and the links with the
 // names of their hooks.
 func TestBpftoolPrintsNames(t *testing.T) {
-	if _, err := exec.LookPath("bpftool"); err != nil {
-		t.Skip("bpftool is missing")
-	}
+	testenv.Require(t, testenv.Bpftool)
 	node, client := newWire(t)
 	node.serve("[::]:80")
 	c := node.open(Options{Dir: bpffs(t)})

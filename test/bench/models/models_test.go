@@ -6,12 +6,12 @@ import (
 	"context"
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/edgeweir/weir/internal/testenv"
 	"github.com/edgeweir/weir/optimizer/model"
 )
 
@@ -55,9 +55,7 @@ func TestSmallInstancesAreSolvedByAllContenders(t *testing.T) {
 // The seed's LP serves as much as the collapsed one, where Debian's PuLP is there to say so.
 func TestPuLPAgrees(t *testing.T) {
 	const python = "/usr/bin/python3"
-	if exec.Command(python, "-c", "import pulp").Run() != nil {
-		t.Skip("no PuLP for " + python + " (Debian package python3-pulp)")
-	}
+	testenv.Require(t, testenv.PuLP)
 	s := dispatchInstance(6, 6, 4, 0.7, 0.5)
 	text, err := json.Marshal(s)
 	if err != nil {
