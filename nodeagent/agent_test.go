@@ -113,6 +113,12 @@ func (l *logBuffer) has(text string) bool {
 	return strings.Contains(l.text.String(), text)
 }
 
+func (l *logBuffer) clear() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text.Reset()
+}
+
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	b := &bench{t: t, file: filepath.Join(t.TempDir(), "cluster.yaml"), redis: testenv.StartRedis(t), log: &logBuffer{}}
@@ -142,12 +148,14 @@ func (b *bench) write(t *testing.T, text string) {
 // patient is a stale limit that no part of the test reaches, short one that does.
 const patient, short = 600, 3
 
-// startAgent runs an agent until stop is called, or the whole test ends.
+// startAgent runs an agent until stop is called, or the whole test ends, and waits
+// until it has taken hold of the table.
 func (b *bench) startAgent(period time.Duration, stalePeriods int) {
 	config := Config{
 		Node: "n1", ClusterFile: b.file, Redis: store.Options{Addresses: []string{b.redis}, Timeout: time.Second},
 		Period: period, StalePeriods: stalePeriods, Admin: "127.0.0.1:0", Attach: "auto", Version: "test",
 	}
+	b.log.clear()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
@@ -160,6 +168,7 @@ func (b *bench) startAgent(period time.Duration, stalePeriods int) {
 			b.t.Error(err)
 		}
 	})
+	b.logs(b.t, "admin port")
 }
 
 // publish is what the optimizer does in one period: pod a gets the ratio y.
@@ -267,7 +276,6 @@ func (b *bench) flush(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.startAgent(time.Hour, patient) // no period ends: only the sentinel can see it
-	b.weights(t, "the weights that were there", 3, 1)
 	run(t, "ipvsadm", "-C")
 	began := time.Now()
 	b.weights(t, "the table after a flush", 3, 1)
