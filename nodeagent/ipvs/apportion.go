@@ -28,9 +28,6 @@ type Carry struct {
 	owed    map[netip.AddrPort]float64
 }
 
-// Weights returns the weights in force.
-func (c Carry) Weights() map[netip.AddrPort]uint32 { return c.weights }
-
 // Resume returns a carry with the weights that the kernel has, so that an agent
 // which starts keeps them where they represent what is wanted.
 func Resume(s Service) Carry {

@@ -4,18 +4,10 @@ package ipvs
 
 import (
 	"math"
-	"slices"
 )
 
 // Auto lets Choose pick the scheduler.
 const Auto = "auto"
-
-// Schedulers returns the names that a service may ask for, Auto first. The
-// others are the kernel's.
-func Schedulers() []string { return []string{Auto, "wrr", "sed", "wlc", "mh", "rr", "lc"} }
-
-// KnownScheduler says whether a service may ask for name.
-func KnownScheduler(name string) bool { return slices.Contains(Schedulers(), name) }
 
 // Auto's thresholds, in own connections in flight per pod, smoothed.
 //

@@ -228,6 +228,3 @@ func (h *handle) solution(cols, rows int) (x, reduced, activity, dual []float64)
 	C.Highs_getSolution(h.h, doubles(x), doubles(reduced), doubles(activity), doubles(dual))
 	return x, reduced, activity, dual
 }
-
-// Version is the solver's version, as "1.10.0".
-func Version() string { return C.GoString(C.Highs_version()) }

@@ -155,15 +155,6 @@ func (m *Model) SetCost(j int, cost float64) error {
 	return m.h.columnCost(j, cost)
 }
 
-// SetStart gives a first point for the next solve of a MIP: one value per column.
-func (m *Model) SetStart(x []float64) error {
-	if len(x) != m.Columns() || firstNotFinite(x) >= 0 {
-		return fmt.Errorf("highs: start has %d values, want %d finite ones", len(x), m.Columns())
-	}
-	m.start = slices.Clone(x)
-	return nil
-}
-
 // Solve solves from the last basis where there is one. It returns when done, at the time limit, or soon after
 // ctx is done (HiGHS looks at the interrupt between iterations, not within presolve).
 func (m *Model) Solve(ctx context.Context, o Options) (*Solution, error) {
