@@ -19,7 +19,7 @@ import (
 	"github.com/edgeweir/weir/internal/testenv"
 )
 
-const testPrefix = "weirtest-"
+const testPrefix = "weirtest-top-"
 
 func build(t *testing.T, cfg Config) *Topology {
 	t.Helper()
@@ -214,7 +214,7 @@ func TestProcessSeesItsOwnMachine(t *testing.T) {
 		t.Errorf("another node finds %q in its BPF file system", got)
 	}
 	if got := run(t, lab, pod, "grep ^0:: /proc/self/cgroup; cat "+lab.CgroupOf(pod)+"/script/cgroup.procs | wc -l"); !strings.HasPrefix(
-		got, "0::/weirtest-lab/edge-1/pod-shop-a/script\n") || strings.HasSuffix(got, "\n0") {
+		got, "0::/weirtest-top-lab/edge-1/pod-shop-a/script\n") || strings.HasSuffix(got, "\n0") {
 		t.Errorf("the pod's process tells its cgroup as %q", got)
 	}
 }
