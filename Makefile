@@ -12,7 +12,7 @@ export GOTOOLCHAIN ?= auto
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 GO_BUILD := go build -trimpath -ldflags '-X main.version=$(VERSION)'
 # How long each fuzz target runs.
-FUZZTIME ?= 5s
+FUZZTIME ?= 40000x
 
 # What the kernel of the VM must have.
 VM_REQUIRE := root,ipvs,btf,dummy,nftables,cgroup2,redis,bpftool
@@ -57,7 +57,7 @@ test-unit: ## tests that need nothing of the kernel, with the race detector
 	@$(gotestsum) -- -race $$(hack/packages.sh any ./...)
 
 .PHONY: fuzz
-fuzz: ## run each fuzz target for FUZZTIME (5s)
+fuzz: ## run each fuzz target FUZZTIME (40000x: inputs)
 	@hack/fuzz.sh $(FUZZTIME)
 
 .PHONY: test-kernel
