@@ -38,6 +38,14 @@ func instances() []instance {
 			[]string{contenderWeir, contenderGreedy}, c.runs,
 			func() *model.Snapshot { return migrationInstance(c.nodes, c.pods, c.moves, c.limit, c.clusterWeight) }})
 	}
+	for _, c := range []struct {
+		nodes, pods int
+		limit       time.Duration
+	}{{5, 20, 5 * time.Second}, {10, 50, 10 * time.Second}} {
+		out = append(out, instance{"migration", fmt.Sprintf("%d×%d", c.nodes, c.pods), fmt.Sprintf("6 s of pulling images, %v", c.limit),
+			[]string{contenderWeir, contenderGreedy}, 0,
+			func() *model.Snapshot { return pullingInstance(c.nodes, c.pods, c.limit) }})
+	}
 	for _, n := range []int{10, 100, 1000} {
 		for _, c := range []struct {
 			kind         string
@@ -124,6 +132,20 @@ func migrationInstance(nodes, pods, moves int, limit time.Duration, clusterWeigh
 		for k, v := range s.Nodes[n].Used {
 			s.Nodes[n].Capacity[k] = max(s.Nodes[n].Capacity[k], v)
 		}
+	}
+	return s
+}
+
+// pullingInstance is a migrationInstance whose moves take the time of pulling images of 20 to 200 MB at 50 MB/s, and
+// have the tenth of a slice for it that is the default.
+func pullingInstance(nodes, pods int, limit time.Duration) *model.Snapshot {
+	r := rand.New(rand.NewPCG(4, uint64(nodes)))
+	s := migrationInstance(nodes, pods, 0, limit, 1)
+	for n := range s.Nodes {
+		s.Nodes[n].PullBandwidth = 5e7
+	}
+	for p := range s.Pods {
+		s.Pods[p].Image, s.Pods[p].ImageBytes = fmt.Sprintf("image-%d", p), 2e7+1.8e8*r.Float64()
 	}
 	return s
 }
