@@ -149,27 +149,4 @@ func (s *Store) Plan(ctx context.Context) (*wire.Plan, error) {
 
 // Notices returns a channel that gets a value when the optimizer has published;
 // several notices may fold into one. The channel is closed when ctx ends.
-func (s *Store) Notices(ctx context.Context) <-chan struct{} {
-	notices := make(chan struct{}, 1)
-	sub := s.client.Subscribe(ctx, s.key("dispatch"))
-	go func() {
-		defer close(notices)
-		defer sub.Close()
-		messages := sub.Channel() // it reconnects by itself
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case _, ok := <-messages:
-				if !ok {
-					return
-				}
-			}
-			select {
-			case notices <- struct{}{}:
-			default: // one is waiting already
-			}
-		}
-	}()
-	return notices
-}
+func (s *Store) Notices(ctx context.Context) <-chan struct{} { return s.listen(ctx, s.key("dispatch")) }

@@ -19,6 +19,10 @@ const (
 	neighbourhood = 300
 )
 
+// coarse is the part of the distance between plan and bound at which the solver first stops: what its plans teach of
+// tangents is worth more than the rest of its proof.
+const coarse = 0.01
+
 // patience is how long an interrupted solver is waited for.
 const patience = 50 * time.Millisecond
 
@@ -28,11 +32,10 @@ func (s *search) polish(ctx context.Context, from *master, g *pricing) float64 {
 	kept, all := s.promising(g)
 	m := s.restrict(from, kept)
 	proven := g.bound
-	for part := 0.1; part >= 1e-3 && !s.clock.over() && s.best-proven > closed*s.best; {
+	for gap := coarse * (s.best - proven) / s.best; !s.clock.over() && s.best-proven > closed*s.best; gap = closed / 10 {
 		p := m.problem(true)
 		p.Start = m.startAt(s)
-		gap := math.Max(closed/10, part*(s.best-proven)/s.best)
-		answer := s.solve(ctx, p, highs.Options{TimeLimit: s.clock.left(), RelativeGap: gap, Tolerance: 1e-9,
+		answer := s.solve(ctx, p, highs.Options{TimeLimit: s.clock.left(), RelativeGap: math.Max(gap, closed/10), Tolerance: 1e-9,
 			Seed: s.f.s.Migration.Seed & math.MaxInt16})
 		if answer == nil {
 			break
@@ -43,8 +46,13 @@ func (s *search) polish(ctx context.Context, from *master, g *pricing) float64 {
 		if answer.X == nil {
 			break
 		}
-		if !s.learn(m, answer.X[m.fixed():]) {
-			part /= 10 // nothing left to learn at this gap
+		was := s.best
+		if !s.learn(m, answer.X[m.fixed():]) && gap <= closed/10 {
+			break // the tangents hold at the solver's best plan: it has told what it can
+		}
+		if s.best < was { // a better plan leaves fewer transfers
+			kept, all = s.promising(g)
+			m = s.restrict(m, kept)
 		}
 	}
 	return proven
