@@ -89,7 +89,11 @@ func (s *Split) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// MigrationDecision is the plan of the migration model (design 4).
+// MigrationDecision is the plan of the migration model (design 4). Before, After and Bound are values of the whole
+// objective, moveCost·moves included; WithinNodes = Σ_n var_k(r_nk) and BetweenNodes = var_n(r_n), without
+// clusterWeight, are those of the plan. Gap is (After − Bound)/After and Left (After − Bound)/(Before − Bound), both
+// in 0..1 and 0 where the plan is proven. Seconds is what the moves take, of Budget; all seconds are counted one move
+// after another.
 type MigrationDecision struct {
 	Status       string   `json:"status"`
 	Before       float64  `json:"before"`

@@ -20,4 +20,8 @@
 //
 // Levels: u_p(q) = max over rate resources of (base_pk + r_lk q)/A_pk. Its inverse, the tasks that p may hold at
 // level t, is level.go's tasksAt; water-filling finds the t at which a set of pods holds a given total.
+//
+// Migration's notation is at fleet (migration_fleet.go), how its objective falls apart into squares at square
+// (migration_square.go), and why any prices prove a bound at prices (migration_price.go). Scaling's is at
+// workload (scaling_workload.go), its integer programme at program (scaling_program.go).
 package model

@@ -31,9 +31,12 @@ type scalingSearch struct {
 	costIsExact bool // the whole programme was solved to its end
 }
 
+// scalingReserve: this part of the time limit is for the explanation and the check.
+const scalingReserve = 50
+
 func newScalingSearch(in *scaling, began time.Time) *scalingSearch {
 	limit := time.Duration(in.s.Scaling.TimeLimit)
-	f := &scalingSearch{in: in, limit: limit, deadline: began.Add(limit), small: len(in.work)*len(in.open) <= exactPairs}
+	f := &scalingSearch{in: in, limit: limit, deadline: began.Add(limit - limit/scalingReserve), small: len(in.work)*len(in.open) <= exactPairs}
 	f.hosts = in.hosts()
 	for n := range in.open {
 		f.nodes = append(f.nodes, int32(n))

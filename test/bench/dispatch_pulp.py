@@ -10,6 +10,7 @@ reading, building and solving. It knows what the seed's model knows: pods' and n
 tasks caused in the last period taken out; no overcommitted nodes, no estimated task costs.
 """
 import json
+import resource
 import sys
 import time
 
@@ -80,6 +81,13 @@ def build(snapshot):
     return lp
 
 
+def peak_mib():
+    """The most memory that this process or its solver had."""
+    with open("/proc/self/status", encoding="utf-8") as file:
+        own = next(int(line.split()[1]) for line in file if line.startswith("VmHWM:"))
+    return max(own, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) / 1024
+
+
 def main():
     began = time.perf_counter()
     with open(sys.argv[1], encoding="utf-8") as file:
@@ -93,7 +101,7 @@ def main():
     print(json.dumps({
         "status": pulp.LpStatus[lp.status].lower(), "objective": pulp.value(lp.objective) or 0,
         "decodeMillis": 1000 * (read - began), "buildMillis": 1000 * (built - read),
-        "solveMillis": 1000 * (solved - built)}))
+        "solveMillis": 1000 * (solved - built), "peakMiB": peak_mib()}))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/procfs"
 	"github.com/spf13/cobra"
 
 	"github.com/edgeweir/weir/optimizer/model"
@@ -48,9 +49,26 @@ func newChild() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if m.PeakMiB, err = peak(); err != nil {
+				return err
+			}
 			return json.NewEncoder(cmd.OutOrStdout()).Encode(m)
 		},
 	}
+}
+
+// peak is the most memory that this process had, in MiB. What wait4 tells a parent is no measure of it: a process
+// started by vfork begins with its parent's peak.
+func peak() (float64, error) {
+	self, err := procfs.Self()
+	if err != nil {
+		return 0, fmt.Errorf("read peak memory: %w", err)
+	}
+	status, err := self.NewStatus()
+	if err != nil {
+		return 0, fmt.Errorf("read peak memory: %w", err)
+	}
+	return float64(status.VmHWM) / (1 << 20), nil
 }
 
 // repeat measures decoding, solving and encoding, several times where they are fast, and reports medians.

@@ -87,16 +87,18 @@ func (d *document) markdown() string {
 	last := ""
 	for _, r := range d.Results {
 		if r.Model != last {
-			fmt.Fprintf(&b, "\n## %s\n\n| size | instance | contender | status | objective | gap | decode | build | solve | encode | memory |\n"+
-				"|---|---|---|---|---:|---:|---:|---:|---:|---:|---:|\n", r.Model)
+			fmt.Fprintf(&b, "\n## %s\n\n| size | instance | contender | status | objective | gap | decode | build | solve | encode | memory |%s\n"+
+				"|---|---|---|---|---:|---:|---:|---:|---:|---:|---:|%s\n", r.Model, only(r.Model == "migration", " moves | between nodes |"),
+				only(r.Model == "migration", "---:|---:|"))
 			last = r.Model
 		}
 		if r.Error != "" {
 			fmt.Fprintf(&b, "| %s | %s | %s | %s | | | | | | | |\n", r.Size, r.Kind, r.Contender, strings.ReplaceAll(r.Error, "|", "/"))
 			continue
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %.9g | %.2f%% | %.4g | %.4g | %.4g | %.4g | %.0f |\n", r.Size, r.Kind, r.Contender, r.Status,
-			r.Objective, 100*r.Gap, r.DecodeMillis, r.BuildMillis, r.SolveMillis, r.EncodeMillis, r.PeakMiB)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %.9g | %.2f%% | %.4g | %.4g | %.4g | %.4g | %.0f |%s\n", r.Size, r.Kind, r.Contender, r.Status,
+			r.Objective, 100*r.Gap, r.DecodeMillis, r.BuildMillis, r.SolveMillis, r.EncodeMillis, r.PeakMiB,
+			only(r.Model == "migration", fmt.Sprintf(" %d | %.4g |", r.Moves, r.BetweenNodes)))
 	}
 	b.WriteString("\n## Beside the peers\n\n| model | size | instance | contender | peer | times faster | objective, relative difference |\n" +
 		"|---|---|---|---|---|---:|---:|\n")
@@ -104,4 +106,11 @@ func (d *document) markdown() string {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %.4g | %.3g |\n", r.Model, r.Size, r.Kind, r.Contender, r.Peer, r.Faster, r.Difference)
 	}
 	return b.String()
+}
+
+func only(when bool, text string) string {
+	if when {
+		return text
+	}
+	return ""
 }

@@ -154,9 +154,6 @@ func (c *config) start(ctx context.Context, modelName, contender, file string) (
 	if err := json.Unmarshal(out.Bytes(), &m); err != nil {
 		return m, fmt.Errorf("%s: %w", contender, err)
 	}
-	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		m.PeakMiB = float64(usage.Maxrss) / 1024 // of the largest of its processes
-	}
 	return m, nil
 }
 
