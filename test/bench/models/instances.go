@@ -30,13 +30,16 @@ func instances() []instance {
 		nodes, pods, moves int
 		limit              time.Duration
 		clusterWeight      float64
-		runs               int
-	}{{5, 20, 0, 5 * time.Second, 1, 0}, {10, 50, 0, 10 * time.Second, 1, 0}, {10, 100, 0, 2 * time.Second, 1, 0},
-		{100, 1000, 100, 2 * time.Second, 1, 0}, {100, 1000, 100, 2 * time.Second, 100, 0}, {1000, 10000, 200, 10 * time.Second, 1, 0}} {
-		out = append(out, instance{"migration", fmt.Sprintf("%d×%d", c.nodes, c.pods),
-			fmt.Sprintf("at most %s moves, %v, clusterWeight %g", orAny(c.moves), c.limit, c.clusterWeight),
-			[]string{contenderWeir, contenderGreedy}, c.runs,
-			func() *model.Snapshot { return migrationInstance(c.nodes, c.pods, c.moves, c.limit, c.clusterWeight) }})
+		layouts            uint64
+	}{{5, 20, 0, 5 * time.Second, 1, 1}, {10, 50, 0, 10 * time.Second, 1, 1}, {10, 100, 0, 2 * time.Second, 1, 1},
+		{100, 1000, 100, 2 * time.Second, 1, 5}, {100, 1000, 100, 2 * time.Second, 100, 1}, {1000, 10000, 200, 10 * time.Second, 1, 1}} {
+		for layout := range c.layouts {
+			out = append(out, instance{"migration", fmt.Sprintf("%d×%d", c.nodes, c.pods),
+				fmt.Sprintf("at most %s moves, %v, clusterWeight %g, layout %d", orAny(c.moves), c.limit, c.clusterWeight, layout+1),
+				[]string{contenderWeir, contenderGreedy}, 0, func() *model.Snapshot {
+					return migrationInstance(c.nodes, c.pods, c.moves, c.limit, c.clusterWeight, layout)
+				}})
+		}
 	}
 	for _, c := range []struct {
 		nodes, pods int
@@ -104,10 +107,10 @@ func dispatchInstance(services, nodes, pods int, density, binding float64) *mode
 	return s
 }
 
-// migrationInstance has pods of many sizes, on half of the nodes three times as often as on the others. Time does
-// not limit the moves.
-func migrationInstance(nodes, pods, moves int, limit time.Duration, clusterWeight float64) *model.Snapshot {
-	r := rand.New(rand.NewPCG(2, uint64(nodes)))
+// migrationInstance has pods of many sizes, on half of the nodes three times as often as on the others, laid out by
+// the seed `layout`. Time does not limit the moves.
+func migrationInstance(nodes, pods, moves int, limit time.Duration, clusterWeight float64, layout uint64) *model.Snapshot {
+	r := rand.New(rand.NewPCG(2+layout, uint64(nodes)))
 	s := model.NewSnapshot()
 	s.Migration.MaxMoves, s.Migration.ClusterWeight, s.Migration.TimeLimit = moves, clusterWeight, model.Duration(limit)
 	perNode := float64(pods) / float64(nodes)
@@ -140,7 +143,7 @@ func migrationInstance(nodes, pods, moves int, limit time.Duration, clusterWeigh
 // have the tenth of a slice for it that is the default.
 func pullingInstance(nodes, pods int, limit time.Duration) *model.Snapshot {
 	r := rand.New(rand.NewPCG(4, uint64(nodes)))
-	s := migrationInstance(nodes, pods, 0, limit, 1)
+	s := migrationInstance(nodes, pods, 0, limit, 1, 0)
 	for n := range s.Nodes {
 		s.Nodes[n].PullBandwidth = 5e7
 	}

@@ -23,7 +23,7 @@ func TestSmallInstancesAreSolvedByAllContenders(t *testing.T) {
 	}{
 		"dispatch":  {"dispatch", dispatchInstance(4, 4, 3, 0.6, 0.5), []string{contenderThroughput, contenderBalance, contenderLocality}},
 		"scaling":   {"scaling", scalingInstance(6, 6, 0.9, 2), []string{contenderFirstFit, contenderWeir}},
-		"migration": {"migration", migrationInstance(6, 30, 5, time.Second, 1), []string{contenderGreedy, contenderWeir}},
+		"migration": {"migration", migrationInstance(6, 30, 5, time.Second, 1, 0), []string{contenderGreedy, contenderWeir}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text, err := json.Marshal(c.s)
