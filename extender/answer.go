@@ -10,11 +10,12 @@ import (
 )
 
 // filterResult is an ExtenderFilterResult whose nodes are in the form that they
-// came in.
+// came in, and whose map is written out: sorting it, as maps are encoded, would
+// take longer than all the rest.
 type filterResult struct {
-	Nodes                      json.RawMessage           `json:",omitempty"`
-	NodeNames                  json.RawMessage           `json:",omitempty"`
-	FailedAndUnresolvableNodes extenderv1.FailedNodesMap `json:",omitempty"`
+	Nodes                      json.RawMessage `json:",omitempty"`
+	NodeNames                  json.RawMessage `json:",omitempty"`
+	FailedAndUnresolvableNodes json.RawMessage `json:",omitempty"`
 }
 
 // passAll answers that every node will do, in the caller's own bytes.
@@ -31,30 +32,52 @@ func passAll(a *ask) filterResult {
 
 // pick answers that the nodes of o which keep holds for will do; the others get
 // why. Preemption could free none of those: hence unresolvable.
-func pick(o offer, keep func(node string) bool, why string) (filterResult, error) {
-	names, items := []string{}, []json.RawMessage{}
-	r := filterResult{FailedAndUnresolvableNodes: extenderv1.FailedNodesMap{}}
+func pick(o offer, keep func(node string) bool, why string) filterResult {
+	reason := quoted(nil, why)
+	failed := []byte{'{'}
+	kept := []byte{'['}
 	for i, name := range o.names {
 		switch {
 		case !keep(name):
-			r.FailedAndUnresolvableNodes[name] = why
+			failed = append(quoted(comma(failed), name), ':')
+			failed = append(failed, reason...)
 		case o.items != nil:
-			items = append(items, o.items[i])
+			kept = append(comma(kept), o.items[i]...)
 		default:
-			names = append(names, name)
+			kept = quoted(comma(kept), name)
 		}
 	}
-	var err error
+	r := filterResult{FailedAndUnresolvableNodes: append(failed, '}')}
+	kept = append(kept, ']')
 	if o.items != nil {
-		r.Nodes, err = json.Marshal(map[string]any{"items": items})
+		r.Nodes = append(append([]byte(`{"items":`), kept...), '}')
 	} else {
-		r.NodeNames, err = json.Marshal(names)
+		r.NodeNames = kept
 	}
-	return r, err
+	return r
+}
+
+// comma appends what stands before a further element of a list or object.
+func comma(to []byte) []byte {
+	if len(to) > 1 {
+		return append(to, ',')
+	}
+	return to
+}
+
+// quoted appends s as a JSON string.
+func quoted(to []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			data, _ := json.Marshal(s) // a string always has a form
+			return append(to, data...)
+		}
+	}
+	return append(append(append(to, '"'), s...), '"')
 }
 
 // filter answers a filter call by v.
-func filter(a *ask, o offer, v verdict) (filterResult, error) {
+func filter(a *ask, o offer, v verdict) filterResult {
 	switch v.kind {
 	case only:
 		return pick(o, func(node string) bool { return node == v.target }, v.why)
@@ -63,7 +86,7 @@ func filter(a *ask, o offer, v verdict) (filterResult, error) {
 	case avoid:
 		return pick(o, func(node string) bool { return !slices.Contains(v.sources, node) }, v.why)
 	}
-	return passAll(a), nil
+	return passAll(a)
 }
 
 // prioritize scores the nodes of o for v; no node has a score where it says

@@ -54,7 +54,7 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&c.Key, "tls-key", "", "PEM file of the certificate's key")
 	flags.StringVar(&c.ClientCA, "tls-client-ca", "", "PEM file of the authority whose certificates callers must show")
 	flags.StringVar(&c.Kubeconfig, "kubeconfig", "", "kubeconfig file; the service account of this pod without")
-	flags.DurationVar(&c.ClaimWait, "claim-wait", 3*time.Millisecond, "time that a call waits for Redis to grant a slot")
+	flags.DurationVar(&c.ClaimWait, "claim-wait", 2*time.Millisecond, "time that a call waits for Redis to grant a slot")
 	flags.DurationVar(&c.Hold, "hold", 10*time.Second, "time that a pod with a directive is held back while Redis does not answer")
 	flags.DurationVar(&c.Refresh, "refresh", time.Second, "how often directives are read without a notice")
 	flags.Int64Var(&c.MaxBody, "max-body", 32<<20, "largest call in bytes")

@@ -84,7 +84,7 @@ type replica struct {
 	api *apiServer
 }
 
-func start(t *testing.T, address string, change ...func(*Config)) *replica {
+func start(t testing.TB, address string, change ...func(*Config)) *replica {
 	t.Helper()
 	config := Config{
 		Cluster: "lab", Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", ClaimWait: 200 * time.Millisecond, Hold: time.Second,
@@ -114,7 +114,7 @@ func start(t *testing.T, address string, change ...func(*Config)) *replica {
 	return &replica{Extender: e, api: api}
 }
 
-func eventually(t *testing.T, what string, holds func() bool) {
+func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if holds() {
@@ -125,7 +125,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 }
 
 // put writes directives and waits until the replicas have read them.
-func put(t *testing.T, directives []wire.Directive, replicas ...*replica) {
+func put(t testing.TB, directives []wire.Directive, replicas ...*replica) {
 	t.Helper()
 	if _, err := replicas[0].store.PutDirectives(t.Context(), 1, directives); err != nil {
 		t.Fatal(err)
@@ -214,7 +214,7 @@ func (r *replica) claimsOf(t *testing.T, owner string) map[string]string {
 }
 
 // suspend stops the redis-server at address until the returned function.
-func suspend(t *testing.T, address string) (resume func()) {
+func suspend(t testing.TB, address string) (resume func()) {
 	t.Helper()
 	raw := redis.NewClient(&redis.Options{Addr: address})
 	defer raw.Close()

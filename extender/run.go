@@ -53,8 +53,6 @@ func Run(ctx context.Context, config Config, logger *slog.Logger) error {
 		if c, err = newCerts(config.Cert, config.Key, config.ClientCA); err != nil {
 			return err
 		}
-	} else {
-		logger.Warn("calls are not encrypted: no --tls-cert")
 	}
 	k, err := newKube(config.Kubeconfig, config.Version)
 	if err != nil {

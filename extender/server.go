@@ -39,6 +39,8 @@ func (e *Extender) serve(ctx context.Context) error {
 	scheme := "http"
 	if e.certs != nil {
 		server.TLSConfig, scheme = e.certs.config(), "https"
+	} else {
+		e.logger.Warn("calls are not encrypted: no --tls-cert")
 	}
 	e.address.Store(listener.Addr().String())
 	e.logger.Info("listening", "url", scheme+"://"+listener.Addr().String())
@@ -130,9 +132,7 @@ func (e *Extender) answer(verb string, body []byte, now time.Time) ([]byte, outc
 		if v.kind == withhold && v.target != "" {
 			e.refused(a.pod())
 		}
-		if result, err = filter(a, o, v); err != nil {
-			return nil, outBad, err
-		}
+		result = filter(a, o, v)
 	}
 	data, err := json.Marshal(result)
 	return data, out, err

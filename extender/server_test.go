@@ -40,7 +40,7 @@ func TestAnswersKeepTheirForm(t *testing.T) {
 	put(t, []wire.Directive{directive("web", 1, time.Hour)}, r)
 	r.ask(t, podOf("web", "web-1"), "edge-1") // it holds the slot from now on
 	rapid.Check(t, func(rt *rapid.T) {
-		names := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"edge-0", "edge-1", "edge-2", "edge-3", "edge-4"}), 0, 5, rapid.ID).Draw(rt, "nodes")
+		names := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"edge-0", "edge-1", "edge-2", "edge-3", "kühl\n\"<4>\\"}), 0, 5, rapid.ID).Draw(rt, "nodes")
 		directed, whole := rapid.Bool().Draw(rt, "directed"), rapid.Bool().Draw(rt, "whole nodes")
 		args := extenderv1.ExtenderArgs{Pod: podOf("db", "db-1"), NodeNames: &names}
 		if directed {

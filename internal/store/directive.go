@@ -152,10 +152,10 @@ func (s *Store) join(d *wire.Directive, claims map[string]string) error {
 	return errors.Join(bad...)
 }
 
-// claim gives the pod ARGV[1] the first free slot of ARGV[4…] that the directive
-// KEYS[1] has, by the value ARGV[2] in the hash KEYS[2], and publishes that at
-// ARGV[3]. A pod that holds a slot, or held it until it was let go, gets the same
-// again. The answer is the slot's id, or an empty one.
+// claim gives the pod ARGV[1] the first free slot of ARGV[3…] that the directive
+// KEYS[1] has, by the value ARGV[2] in the hash KEYS[2]. A pod that holds a slot,
+// or held it until it was let go, gets the same again. The answer is the slot's
+// id, or an empty one.
 var claim = redis.NewScript(`
 local text = redis.call('GET', KEYS[1])
 if not text then return '' end
@@ -169,11 +169,10 @@ for i = 1, #held, 2 do
   taken[held[i]] = true
   if ok and type(c) == 'table' and c.pod == ARGV[1] and known[held[i]] then return held[i] end
 end
-for i = 4, #ARGV do
+for i = 3, #ARGV do
   if known[ARGV[i]] and not taken[ARGV[i]] then
     redis.call('HSET', KEYS[2], ARGV[i], ARGV[2])
     redis.call('PEXPIRE', KEYS[2], math.max(redis.call('PTTL', KEYS[1]), 1000))
-    redis.call('PUBLISH', ARGV[3], 1)
     return ARGV[i]
   end
 end
@@ -187,7 +186,7 @@ func (s *Store) Claim(ctx context.Context, owner string, slots []string, c wire.
 	if err != nil {
 		return "", err
 	}
-	args := []any{c.Pod, value, s.key("directive")}
+	args := []any{c.Pod, value}
 	for _, id := range slots {
 		args = append(args, id)
 	}
@@ -202,9 +201,10 @@ func (s *Store) Claim(ctx context.Context, owner string, slots []string, c wire.
 }
 
 // settle changes slot ARGV[1] of the hash KEYS[2] if the pod ARGV[2] holds it and
-// it is not settled: to the value ARGV[4], or to none where that is empty. An
-// empty ARGV[2] settles a slot that no pod holds. It publishes at ARGV[3] and
-// answers 1 where it changed something.
+// it is not settled: to the value ARGV[4], or to none where that is empty, which
+// it publishes at ARGV[3], since another pod may wait for the slot. An empty
+// ARGV[2] settles a slot that no pod holds. It answers 1 where it changed
+// something.
 var settle = redis.NewScript(`
 local text = redis.call('HGET', KEYS[2], ARGV[1])
 if text then
@@ -217,11 +217,11 @@ local life = redis.call('PTTL', KEYS[1])
 if life <= 0 then return 0 end
 if ARGV[4] == '' then
   redis.call('HDEL', KEYS[2], ARGV[1])
+  redis.call('PUBLISH', ARGV[3], 1)
 else
   redis.call('HSET', KEYS[2], ARGV[1], ARGV[4])
   redis.call('PEXPIRE', KEYS[2], life)
 end
-redis.call('PUBLISH', ARGV[3], 1)
 return 1`)
 
 // Settle ends the claim of c's pod on a slot: c says that it landed or was let
@@ -250,8 +250,8 @@ func (s *Store) change(ctx context.Context, owner, slot, pod string, value []byt
 	return changed == 1, nil
 }
 
-// DirectiveNotices returns a channel that gets a value when directives or claims
-// have changed; several may fold into one. It is closed when ctx ends.
+// DirectiveNotices returns a channel that gets a value when directives have been
+// written or slots freed; several may fold into one. It is closed when ctx ends.
 func (s *Store) DirectiveNotices(ctx context.Context) <-chan struct{} {
 	return s.listen(ctx, s.key("directive"))
 }
