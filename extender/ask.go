@@ -23,6 +23,7 @@ type ask struct {
 				Controller *bool
 			}
 		}
+		Status struct{ NominatedNodeName string }
 	}
 	// Nodes is a NodeList and NodeNames a list of names; the scheduler sends
 	// one of them.

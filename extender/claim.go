@@ -64,6 +64,7 @@ func (e *Extender) decide(a *ask, now time.Time) (verdict, offer, outcome, error
 		}
 	}
 	v := judge(p, o.names, now)
+	e.logger.Debug("judged", "pod", pod, "target", p.target, "offered", len(o.names), "verdict", v.kind.String())
 	return v, o, outcome(v.kind.String()), nil
 }
 
@@ -100,7 +101,7 @@ func (e *Extender) begin(pod podRef, d *entry, slots []string) *claiming {
 		c.err = e.take(ctx, pod, d, slots)
 		close(c.done)
 		if c.err == nil && e.desk.missed(pod.UID) {
-			e.nominate(pod)
+			e.refused(pod, "")
 		}
 	})
 	return c

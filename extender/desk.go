@@ -19,8 +19,11 @@ type placement struct {
 	state          string // of wire.Claim
 	// since is when this replica learned of it.
 	since time.Time
-	// refusals counts the calls that did not offer the target.
-	refusals int
+	// refusals counts the calls that did not offer the target; waiting says
+	// that the last one did not, unfit that this was after the scheduler had
+	// tried the target, as it tries a nominated node before all others.
+	refusals       int
+	waiting, unfit bool
 	// nominated counts the nominations, pending says that one is under way.
 	nominated int
 	pending   bool

@@ -168,18 +168,16 @@ func letGoClaim(p placement) wire.Claim {
 	return wire.Claim{Pod: p.pod.UID, Name: p.pod.String(), State: wire.LetGo, Why: p.why()}
 }
 
-// reason says why p did not land until its deadline. The scheduler tries a
-// nominated node before all others, so a pod that was refused again after its
-// nomination did not fit there.
+// reason says why p did not land until its deadline.
 func (p placement) reason() string {
-	if p.nominated > 0 && p.refusals > p.nominated {
+	if p.unfit {
 		return whyUnfit
 	}
 	return whyNotOffered
 }
 
 func (p placement) why() string {
-	if p.reason() == whyUnfit {
+	if p.unfit {
 		return "node " + p.target + " did not fit until the deadline, though it was tried first"
 	}
 	return "node " + p.target + " was not offered until the deadline"

@@ -18,10 +18,20 @@ var nominationDelays = []time.Duration{20 * time.Millisecond, 100 * time.Millise
 // callLimit bounds one call to the API server.
 const callLimit = 5 * time.Second
 
-// refused notes that pod's target was not offered, and nominates it.
-func (e *Extender) refused(pod podRef) {
-	e.desk.update(pod.UID, func(p *placement) { p.refusals++ })
+// refused notes that pod's target was not offered, and nominates it. In that
+// call the pod was nominated for node nominated; empty: none.
+func (e *Extender) refused(pod podRef, nominated string) {
+	e.desk.update(pod.UID, func(p *placement) {
+		p.refusals, p.waiting = p.refusals+1, true
+		p.unfit = p.unfit || nominated == p.target
+	})
 	e.nominate(pod)
+}
+
+// accepted notes that pod was sent to its target, so that a nomination under way
+// is not made: the pod is about to be bound.
+func (e *Extender) accepted(pod podRef) {
+	e.desk.update(pod.UID, func(p *placement) { p.waiting = false })
 }
 
 // nominate sets the pod's nominatedNodeName to its target after a while, unless
@@ -54,7 +64,7 @@ func (e *Extender) nominate(pod podRef) {
 func (e *Extender) sendNomination(ctx context.Context, p *placement) {
 	var still bool
 	e.desk.update(p.pod.UID, func(q *placement) {
-		q.pending, still = false, q.state == wire.Claimed
+		q.pending, still = false, q.state == wire.Claimed && q.waiting
 		if still {
 			q.nominated++
 		}

@@ -5,7 +5,6 @@ package extender
 import (
 	"maps"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -72,16 +71,15 @@ func TestPodIsLetGoAtItsDeadline(t *testing.T) {
 }
 
 func TestReasonTellsUnfitFromNotOffered(t *testing.T) {
-	tests := []struct {
-		refusals, nominated int
-		want                string
-	}{{1, 0, whyNotOffered}, {5, 0, whyNotOffered}, {1, 1, whyNotOffered}, {3, 1, whyUnfit}}
-	for _, tt := range tests {
-		p := placement{target: "edge-1", refusals: tt.refusals, nominated: tt.nominated}
-		if got := p.reason(); got != tt.want || !strings.Contains(p.why(), "edge-1") {
-			t.Errorf("%d refusals, %d nominations: %s (%s), want %s", tt.refusals, tt.nominated, got, p.why(), tt.want)
-		}
-	}
+	r := start(t, testenv.StartRedis(t))
+	put(t, []wire.Directive{directive("a", 1, 500*time.Millisecond), directive("b", 1, 500*time.Millisecond)}, r)
+	tried := podOf("a", "a-1")
+	tried.Status.NominatedNodeName = "edge-1"
+	r.ask(t, tried, "edge-0", "edge-3")
+	r.ask(t, podOf("b", "b-1"), "edge-0", "edge-3")
+	eventually(t, "both are let go", func() bool {
+		return r.api.seen(r.api.explained, "a-1") == whyUnfit && r.api.seen(r.api.explained, "b-1") == whyNotOffered
+	})
 }
 
 func TestSlotOfAPodThatDidNotLandIsFreeAgain(t *testing.T) {

@@ -42,11 +42,10 @@ func TestHangingRedisHoldsOnlyWhatCarriesADirective(t *testing.T) {
 		t.Errorf("a second pod with a directive may go to %v", got)
 	}
 	resume()
-	eventually(t, "the claim is granted", func() bool {
-		got, _ := r.ask(t, podOf("web", "web-2"), "edge-0", "edge-1", "edge-2")
-		return len(got) == 1 && got[0] != "edge-0"
-	})
-	eventually(t, "its pod is nominated", func() bool { return r.api.seen(r.api.nominated, "web-2") != "" })
+	eventually(t, "the pod whose claim was late is nominated", func() bool { return r.api.seen(r.api.nominated, "web-2") != "" })
+	if got, _ := r.ask(t, podOf("web", "web-2"), "edge-0", "edge-1", "edge-2"); len(got) != 1 || got[0] == "edge-0" {
+		t.Errorf("it may go to %v", got)
+	}
 }
 
 func TestTwoReplicasGiveEachSlotToOnePod(t *testing.T) {

@@ -44,29 +44,40 @@ type pods interface {
 
 // Run runs the extender of config and blocks until ctx ends.
 func Run(ctx context.Context, config Config, logger *slog.Logger) error {
-	if err := config.Validate(); err != nil {
+	_, run, err := prepare(ctx, config, logger)
+	if err != nil {
 		return err
 	}
+	return run()
+}
+
+// prepare checks config and returns the extender with what runs it.
+func prepare(ctx context.Context, config Config, logger *slog.Logger) (*Extender, func() error, error) {
+	if err := config.Validate(); err != nil {
+		return nil, nil, err
+	}
 	var c *certs
+	var err error
 	if config.Cert != "" {
-		var err error
 		if c, err = newCerts(config.Cert, config.Key, config.ClientCA); err != nil {
-			return err
+			return nil, nil, err
 		}
 	}
 	k, err := newKube(config.Kubeconfig, config.Version)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	s, err := store.Open(config.Cluster, config.Redis)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	defer s.Close()
 	registry := prometheus.NewRegistry()
 	e := newExtender(ctx, config, logger, s, k, registry)
 	e.certs = c
-	return e.run(registry)
+	return e, func() error {
+		defer s.Close()
+		return e.run(registry)
+	}, nil
 }
 
 func newExtender(ctx context.Context, config Config, logger *slog.Logger, s *store.Store, p pods, registry *prometheus.Registry) *Extender {

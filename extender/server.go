@@ -5,6 +5,7 @@ package extender
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,6 +33,7 @@ func (e *Extender) serve(ctx context.Context) error {
 	}
 	server := &http.Server{
 		Handler:           e.handler(),
+		TLSNextProto:      map[string]func(*http.Server, *tls.Conn, http.Handler){}, // no HTTP/2: see certs.load
 		ReadHeaderTimeout: readLimit, ReadTimeout: readLimit, WriteTimeout: readLimit, IdleTimeout: idleLimit,
 		MaxHeaderBytes: 16 << 10,
 		ErrorLog:       slog.NewLogLogger(e.logger.Handler(), slog.LevelDebug),
@@ -129,8 +131,11 @@ func (e *Extender) answer(verb string, body []byte, now time.Time) ([]byte, outc
 	if verb == "prioritize" {
 		result = prioritize(o, v)
 	} else {
-		if v.kind == withhold && v.target != "" {
-			e.refused(a.pod())
+		switch {
+		case v.kind == withhold && v.target != "":
+			e.refused(a.pod(), a.Pod.Status.NominatedNodeName)
+		case v.kind == only:
+			e.accepted(a.pod())
 		}
 		result = filter(a, o, v)
 	}

@@ -169,7 +169,7 @@ func (a *authority) sign(serial int64) (cert, key []byte) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})
 }
 
-func write(t *testing.T, files map[string][]byte) {
+func write(t testing.TB, files map[string][]byte) {
 	t.Helper()
 	for name, data := range files {
 		if err := os.WriteFile(name, data, 0o600); err != nil {
