@@ -30,7 +30,7 @@ func fullPod(owner, name string) *corev1.Pod {
 	p := podOf(owner, name)
 	p.Labels = map[string]string{"app": "web", "pod-template-hash": "5d4f8c7b9"}
 	fields := `{"f:metadata":{"f:generateName":{},"f:labels":{".":{},"f:app":{},"f:pod-template-hash":{}},"f:ownerReferences":{".":{},"k:{\"uid\":\"x\"}":{}}},"f:spec":{"f:containers":{"k:{\"name\":\"web\"}":{".":{},"f:image":{},"f:imagePullPolicy":{},"f:name":{},"f:resources":{".":{},"f:limits":{".":{},"f:cpu":{},"f:memory":{}},"f:requests":{".":{},"f:cpu":{},"f:memory":{}}}}}}}`
-	p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kube-controller-manager", Operation: "Update", FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}}
+	p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kube-controller-manager", Operation: "Update", FieldsV1: metav1.NewFieldsV1(fields)}}
 	quantity := corev1.ResourceList{"cpu": resource.MustParse("100m"), "memory": resource.MustParse("64Mi")}
 	for _, c := range []string{"web", "sidecar"} {
 		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: c, Image: "registry.example/shop/" + c + ":1.2.3",
