@@ -23,6 +23,20 @@ func (e *entry) slot(id string) *wire.Slot {
 	return nil
 }
 
+// heldBy returns the slot that the pod of this UID holds; nil where e is nil or
+// there is none.
+func (e *entry) heldBy(pod string) *wire.Slot {
+	if e == nil {
+		return nil
+	}
+	for i := range e.Slots {
+		if c := e.Slots[i].Claim; c != nil && c.Pod == pod {
+			return &e.Slots[i]
+		}
+	}
+	return nil
+}
+
 // book is a copy of the directives that can be read, by owner.
 type book struct {
 	owners map[string]*entry

@@ -48,6 +48,10 @@ func (e *Extender) decide(a *ask, now time.Time) (verdict, offer, outcome, error
 	if err != nil {
 		return verdict{}, offer{}, outBad, err
 	}
+	if s := directive.heldBy(pod.UID); !ok && s != nil { // another replica claimed it
+		e.follow(pod, directive.Owner, s, s.Claim.State)
+		p, ok = e.desk.find(pod.UID)
+	}
 	if !ok {
 		slots := directive.free(o.names, now)
 		if len(slots) == 0 {
