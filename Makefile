@@ -48,7 +48,7 @@ lint: ## gofmt, go vet, staticcheck, import rules, shellcheck, text rules
 	@hack/lint.sh
 
 .PHONY: test
-test: build lint check-generate test-unit fuzz test-kernel test-vm test-lab ## run every check and test, as root
+test: build lint check-generate test-unit fuzz test-kernel test-vm test-lab test-cluster ## run every check and test, as root
 	@hack/summary.sh out/test
 
 .PHONY: test-unit
@@ -76,6 +76,25 @@ test-vm: build ## the node agent's tests on a Debian kernel with IPVS, in an emu
 test-lab: build ## the whole loop in the lab, for a short while
 	@echo "test-lab: a short run of the demo"
 	@bin/lab demo --smoke
+
+.PHONY: cluster-build
+cluster-build: ## build the Kubernetes control plane of the tests into the user's cache, once (some 20 minutes)
+	@go run ./test/cluster/cmd/cluster build
+
+.PHONY: cluster-up
+cluster-up: cluster-build ## start a control plane to play with: NODES (5) kwok nodes
+	@go build -o bin/ ./test/cluster/cmd/cluster
+	@bin/cluster up --nodes $(or $(NODES),5)
+
+.PHONY: cluster-down
+cluster-down: ## stop what cluster-up started
+	@go build -o bin/ ./test/cluster/cmd/cluster
+	@bin/cluster down
+
+.PHONY: test-cluster
+test-cluster: cluster-build ## tests on a real control plane: API server, scheduler, controllers, kwok nodes
+	@echo "test-cluster: Kubernetes on loopback; logs in out/cluster"; mkdir -p out/test
+	@WEIR_REQUIRE=controlplane,redis $(gotestsum) -- -race -count=1 -p 1 -timeout 30m $$(hack/packages.sh cluster ./...)
 
 .PHONY: demo
 demo: deps build ## three nodes, live traffic, Weir against plain IPVS; results in out/demo

@@ -6,7 +6,8 @@ set -euo pipefail
 # From the machine's own release.
 packages=(gcc libc6-dev make git ca-certificates clang-19 llvm-19 libbpf-dev
 	redis-server redis-tools nftables iproute2 iputils-ping ipvsadm conntrack
-	qemu-system-x86 bpftool kmod cpio busybox-static xz-utils shellcheck python3-pulp coinor-cbc)
+	qemu-system-x86 bpftool kmod cpio busybox-static xz-utils shellcheck python3-pulp coinor-cbc
+	prometheus prometheus-node-exporter)
 # Debian 12 has these not at all or too old; there they come from Debian 13.
 newer=(libhighs-dev)
 
@@ -135,7 +136,9 @@ if ((${#want_newer[@]})); then
 	fi
 	install "${from[@]}"
 fi
-if [[ " ${want[*]} " == *" redis-server "* ]] && command -v systemctl >/dev/null; then
-	systemctl disable --quiet redis-server
-fi
+for service in redis-server prometheus prometheus-node-exporter; do
+	if [[ " ${want[*]} " == *" $service "* ]] && command -v systemctl >/dev/null; then
+		systemctl disable --quiet "$service"
+	fi
+done
 say "done"

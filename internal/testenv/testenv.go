@@ -16,6 +16,8 @@ import (
 
 	"github.com/cilium/ebpf/btf"
 	"github.com/mdlayher/genetlink"
+
+	"github.com/edgeweir/weir/test/cluster/controlplane"
 )
 
 // Capability is a feature of the machine that a test can need. Its value is the
@@ -34,6 +36,8 @@ const (
 	Qemu     Capability = "qemu"     // qemu-system-x86_64 on PATH
 	Bpftool  Capability = "bpftool"  // bpftool on PATH
 	PuLP     Capability = "pulp"     // PuLP for the system's own Python
+	// ControlPlane is the built control plane of test/cluster.
+	ControlPlane Capability = "controlplane"
 )
 
 // Require skips t, or fails it where WEIR_REQUIRE lists the capability, unless
@@ -67,6 +71,8 @@ var probes = map[Capability]func() bool{
 	Qemu:     func() bool { _, err := exec.LookPath("qemu-system-x86_64"); return err == nil },
 	Bpftool:  func() bool { _, err := exec.LookPath("bpftool"); return err == nil },
 	PuLP:     func() bool { return exec.Command("/usr/bin/python3", "-c", "import pulp").Run() == nil },
+
+	ControlPlane: controlplane.Built,
 }
 
 func hasIPVS() bool {
