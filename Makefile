@@ -48,7 +48,7 @@ lint: ## gofmt, go vet, staticcheck, import rules, shellcheck, text rules
 	@hack/lint.sh
 
 .PHONY: test
-test: build lint check-generate test-unit fuzz test-kernel test-vm test-lab test-cluster ## run every check and test, as root
+test: build lint check-generate test-unit fuzz test-kernel test-vm test-lab ## run every check and test, as root
 	@hack/summary.sh out/test
 
 .PHONY: test-unit

@@ -113,7 +113,7 @@ func BenchmarkCall(b *testing.B) {
 		results["hanging/claim"] = measure(b, r.handler(), same(left[0]))
 	})
 	resume()
-	writeResults(b, results)
+	writeResults(b, "handler", results)
 }
 
 func measure(b *testing.B, h http.Handler, next func() []byte) map[string]float64 {
@@ -138,12 +138,22 @@ func measure(b *testing.B, h http.Handler, next func() []byte) map[string]float6
 	return got
 }
 
-func writeResults(b *testing.B, results map[string]map[string]float64) {
+// writeResults puts results into the file of WEIR_BENCH_OUT, beside what other
+// benchmarks have put there.
+func writeResults(b *testing.B, name string, results any) {
+	b.Helper()
 	path := os.Getenv("WEIR_BENCH_OUT")
 	if path == "" {
 		return
 	}
-	data, err := json.MarshalIndent(map[string]any{"handler": results}, "", "  ")
+	all := map[string]any{}
+	if data, err := os.ReadFile(path); err == nil {
+		if err := json.Unmarshal(data, &all); err != nil {
+			b.Fatalf("%s: %v", path, err)
+		}
+	}
+	all[name] = results
+	data, err := json.MarshalIndent(all, "", "  ")
 	if err == nil {
 		err = os.WriteFile(path, append(data, '\n'), 0o644)
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,42 +26,54 @@ import (
 // size is the number of nodes: the scheduler offers 230 of 500.
 const size = 500
 
-// connect starts an extender and a kube-scheduler that calls it on the control
-// plane of WEIR_KUBECONFIG, whose nodes kwok plays and which has no scheduler.
-// WEIR_KUBE_SCHEDULER is the scheduler's binary.
-func connect(t *testing.T, example string, change ...func(*Config)) *world {
+// connect starts an extender and a kube-scheduler that calls it.
+func connect(t *testing.T, example string) *world {
 	t.Helper()
-	kubeconfig, scheduler := os.Getenv("WEIR_KUBECONFIG"), os.Getenv("WEIR_KUBE_SCHEDULER")
-	if kubeconfig == "" || scheduler == "" {
+	w, config := connectExtender(t, example)
+	runScheduler(t, config)
+	return w
+}
+
+// connectExtender starts an extender on the control plane of WEIR_KUBECONFIG,
+// whose nodes kwok plays and which has no scheduler, and returns the
+// configuration of a scheduler that calls it.
+func connectExtender(t testing.TB, example string) (*world, string) {
+	t.Helper()
+	kubeconfig := os.Getenv("WEIR_KUBECONFIG")
+	if kubeconfig == "" || os.Getenv("WEIR_KUBE_SCHEDULER") == "" {
 		t.Skip("no control plane: WEIR_KUBECONFIG and WEIR_KUBE_SCHEDULER name none")
 	}
 	address, listen := testenv.StartRedis(t), testenv.FreeAddress(t)
 	cert, key, ca := serverFiles(t)
-	config := Config{Cluster: "lab", Listen: listen, Cert: cert, Key: key, Kubeconfig: kubeconfig, Admin: "127.0.0.1:0",
+	e := launch(t, Config{Cluster: "lab", Listen: listen, Cert: cert, Key: key, Kubeconfig: kubeconfig, Admin: "127.0.0.1:0",
 		ClaimWait: 2 * time.Millisecond, Hold: 10 * time.Second, Refresh: time.Second, MaxBody: 32 << 20, Nominate: true,
-		Redis: store.Options{Addresses: []string{address}, Timeout: time.Second}}
-	for _, c := range change {
-		c(&config)
-	}
-	e := launch(t, config)
+		Redis: store.Options{Addresses: []string{address}, Timeout: time.Second}})
 	w := &world{client: e.pods.(*kube).client, store: e.store, extender: e}
 	w.populate(t)
+	return w, schedulerConfig(t, example, "https://"+listen, ca, kubeconfig)
+}
+
+// runScheduler starts the kube-scheduler of WEIR_KUBE_SCHEDULER and returns its
+// log, and what ends it before the test does.
+func runScheduler(t testing.TB, config string) (logFile string, stop func()) {
+	t.Helper()
 	log, err := os.Create(filepath.Join(t.TempDir(), "scheduler.log"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	cmd := exec.Command(scheduler, "--config", schedulerConfig(t, example, "https://"+listen, ca, kubeconfig), "--secure-port", "0")
+	cmd := exec.Command(os.Getenv("WEIR_KUBE_SCHEDULER"), "--config", config, "--secure-port", "0", "-v", "2")
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	return w
+	stop = sync.OnceFunc(func() { cmd.Process.Kill(); cmd.Wait() })
+	t.Cleanup(stop)
+	return log.Name(), stop
 }
 
 // populate creates the nodes that are not there yet.
-func (w *world) populate(t *testing.T) {
+func (w *world) populate(t testing.TB) {
 	t.Helper()
 	room := corev1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("8Gi"), "pods": resource.MustParse("110")}
 	for i := range size {
@@ -75,7 +88,7 @@ func (w *world) populate(t *testing.T) {
 }
 
 // namespace returns a name of its own, gone after the test.
-func (w *world) namespace(t *testing.T) string {
+func (w *world) namespace(t testing.TB) string {
 	name := fmt.Sprintf("weir-%x", time.Now().UnixNano())
 	t.Cleanup(func() { w.client.CoreV1().Namespaces().Delete(context.Background(), name, metav1.DeleteOptions{}) })
 	return name

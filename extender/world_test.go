@@ -45,13 +45,16 @@ func schedulerConfig(t testing.TB, example, url, ca, kubeconfig string) string {
 		"/etc/kubernetes/scheduler.conf", kubeconfig,
 		"leaderElect: true", "leaderElect: false",
 	).Replace(string(data))
+	if !strings.Contains(text, "clientConnection:") { // meant for a pod of the cluster
+		text += "clientConnection:\n  kubeconfig: " + kubeconfig + "\n"
+	}
 	path := filepath.Join(t.TempDir(), "scheduler.yaml")
 	write(t, map[string][]byte{path: []byte(text)})
 	return path
 }
 
 // serverFiles writes a certificate for 127.0.0.1 and returns the flags' files.
-func serverFiles(t *testing.T) (cert, key, ca string) {
+func serverFiles(t testing.TB) (cert, key, ca string) {
 	dir, a := t.TempDir(), newAuthority(t)
 	cert, key, ca = filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"), filepath.Join(dir, "ca.crt")
 	c, k := a.sign(2)
