@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package extender
+package placement
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -18,79 +13,15 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
-	"github.com/edgeweir/weir/internal/store"
 	"github.com/edgeweir/weir/internal/wire"
 )
-
-// world is a cluster with an extender in it, and a Redis.
-type world struct {
-	client   kubernetes.Interface
-	store    *store.Store
-	extender *Extender
-}
-
-// schedulerConfig returns a file for kube-scheduler from one of deploy/scheduler,
-// with the places of a test put in.
-func schedulerConfig(t testing.TB, example, url, ca, kubeconfig string) string {
-	t.Helper()
-	data, err := os.ReadFile(filepath.Join("..", "deploy", "scheduler", example))
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := strings.NewReplacer(
-		"https://weir-extender.weir-system.svc:9443", url,
-		"/etc/kubernetes/weir/ca.crt", ca, "/etc/weir/ca.crt", ca,
-		"/etc/kubernetes/scheduler.conf", kubeconfig,
-		"leaderElect: true", "leaderElect: false",
-	).Replace(string(data))
-	if !strings.Contains(text, "clientConnection:") { // meant for a pod of the cluster
-		text += "clientConnection:\n  kubeconfig: " + kubeconfig + "\n"
-	}
-	path := filepath.Join(t.TempDir(), "scheduler.yaml")
-	write(t, map[string][]byte{path: []byte(text)})
-	return path
-}
-
-// serverFiles writes a certificate for 127.0.0.1 and returns the flags' files.
-func serverFiles(t testing.TB) (cert, key, ca string) {
-	dir, a := t.TempDir(), newAuthority(t)
-	cert, key, ca = filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"), filepath.Join(dir, "ca.crt")
-	c, k := a.sign(2)
-	write(t, map[string][]byte{cert: c, key: k, ca: a.pem})
-	return cert, key, ca
-}
-
-// launch runs an extender against a real API server for the length of a test.
-func launch(t testing.TB, config Config) *Extender {
-	t.Helper()
-	logger := slog.New(slog.DiscardHandler)
-	if testing.Verbose() {
-		logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	e, run, err := prepare(ctx, config, logger)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- run() }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-	eventually(t, "the extender listens", func() bool { return e.ready() == nil })
-	return e
-}
 
 // deploy creates n Deployments of two pods each and waits until all run.
 func (w *world) deploy(t *testing.T, namespace string, n int, scheduler string) {
 	t.Helper()
 	ctx := t.Context()
-	if _, err := w.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
+	if err := w.Namespace(ctx, namespace); err != nil {
 		t.Fatal(err)
 	}
 	for i := range n {
