@@ -207,6 +207,7 @@ func TestMigrateEndsWithItsContext(t *testing.T) {
 // pairOfNodes is two nodes, one with two pods of 2 of its 8 cores, the other empty.
 func pairOfNodes() *Snapshot {
 	s := NewSnapshot()
+	s.Migration.TimeLimit = Duration(time.Minute) // no proof here may depend on how busy the machine is
 	s.Resources = []string{"cpu"}
 	for i, used := range []float64{4, 0} {
 		n := newNode()

@@ -17,6 +17,7 @@ import (
 // cores free; pods are by node.
 func sized(free []float64, pods []int, tasks ...float64) *Snapshot {
 	s := NewSnapshot()
+	s.Scaling.TimeLimit = Duration(time.Minute) // no proof here may depend on how busy the machine is
 	v := newService()
 	v.Name, v.Workload, v.SLATasksPerPod, v.PodRequest = "s", "w", 100, Quantities{"cpu": 1}
 	s.Services = []Service{v}
