@@ -109,6 +109,10 @@ bench: ## Go benchmarks
 bench-models: deps ## the models beside PuLP with CBC, a greedy balancer and first fit; results in out/bench
 	@go run ./test/bench/models --out out/bench && cat out/bench/models.md
 
+.PHONY: bench-cluster
+bench-cluster: build cluster-build ## the optimizer on a control plane of 500 nodes and 5,000 pods; results in out/bench
+	@go run ./test/bench/cluster --out out/bench
+
 .PHONY: clean
 clean: ## remove what was built and measured
 	@rm -rf bin out

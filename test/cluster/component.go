@@ -55,18 +55,17 @@ func (c *Cluster) plan() error {
 	if err != nil {
 		return err
 	}
-	c.Etcd = c.process(controlplane.Etcd, probe("http://127.0.0.1:"+etcd+"/health", ""), c.etcdArgs(etcd, peer)...)
-	c.APIServer = c.process(controlplane.APIServer, probe(c.URL+"/readyz", c.tokens[Admin]), c.apiServerArgs(etcd, server, policy)...)
-	c.ControllerManager = c.process(controlplane.ControllerManager, probe("https://127.0.0.1:"+controllers+"/healthz", ""),
+	c.Etcd = c.process(controlplane.Etcd, Probe("http://127.0.0.1:"+etcd+"/health", ""), c.etcdArgs(etcd, peer)...)
+	c.APIServer = c.process(controlplane.APIServer, Probe(c.URL+"/readyz", c.tokens[Admin]), c.apiServerArgs(etcd, server, policy)...)
+	c.ControllerManager = c.process(controlplane.ControllerManager, Probe("https://127.0.0.1:"+controllers+"/healthz", ""),
 		c.controllerArgs(controllers, kubeconfigs[controllersUser])...)
-	c.Kwok = c.process(controlplane.Kwok, probe("http://127.0.0.1:"+kwok+"/healthz", ""), kwokArgs(kwok, kubeconfigs[kwokUser], stages)...)
+	c.Kwok = c.process(controlplane.Kwok, Probe("http://127.0.0.1:"+kwok+"/healthz", ""), kwokArgs(kwok, kubeconfigs[kwokUser], stages)...)
 	c.Scheduler, err = c.planScheduler("kube-scheduler", c.options.SchedulerConfig)
 	return err
 }
 
 func (c *Cluster) process(name string, ready func(context.Context) error, args ...string) *Process {
-	return &Process{Name: name, Log: filepath.Join(c.Dir, name+".log"), ready: ready,
-		command: append([]string{c.release.Binary(name)}, args...)}
+	return NewProcess(name, filepath.Join(c.Dir, name+".log"), ready, append([]string{c.release.Binary(name)}, args...)...)
 }
 
 func (c *Cluster) etcdArgs(client, peer string) []string {
@@ -141,11 +140,10 @@ func (c *Cluster) planScheduler(name, config string) (*Process, error) {
 	if err := os.WriteFile(file, text, 0o644); err != nil {
 		return nil, fmt.Errorf("write the configuration of %s: %w", name, err)
 	}
-	p := c.process(controlplane.Scheduler, probe("https://127.0.0.1:"+ports[0]+"/healthz", ""),
+	p := NewProcess(name, filepath.Join(c.Dir, name+".log"), Probe("https://127.0.0.1:"+ports[0]+"/healthz", ""), c.release.Binary(controlplane.Scheduler),
 		"--config="+file, "--bind-address=127.0.0.1", "--secure-port="+ports[0], "--cert-dir="+filepath.Join(c.state, name),
 		"--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig,
 		"--authorization-always-allow-paths=/healthz,/readyz,/livez,/metrics")
-	p.Name, p.Log = name, filepath.Join(c.Dir, name+".log")
 	p.Metrics = "https://127.0.0.1:" + ports[0] + "/metrics"
 	c.mu.Lock()
 	c.schedulers = append(c.schedulers, p)
@@ -171,9 +169,9 @@ func schedulerConfig(config, kubeconfig string) ([]byte, error) {
 	return yaml.Marshal(fields)
 }
 
-// probe returns a check that url answers 200. It does not verify certificates:
+// Probe returns a check that url answers 200. It does not verify certificates:
 // the components make their own.
-func probe(url, token string) func(context.Context) error {
+func Probe(url, token string) func(context.Context) error {
 	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
 	return func(ctx context.Context) error {

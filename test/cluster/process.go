@@ -41,6 +41,12 @@ type Process struct {
 	ends  []time.Time
 }
 
+// NewProcess plans a process of a caller's own, such as a server beside the
+// cluster: command is its path and arguments, ready says when it answers.
+func NewProcess(name, log string, ready func(context.Context) error, command ...string) *Process {
+	return &Process{Name: name, Log: log, ready: ready, command: command}
+}
+
 // Start starts the process and waits until it answers.
 func (p *Process) Start(ctx context.Context) error {
 	p.mu.Lock()

@@ -32,8 +32,7 @@ func TestMain(m *testing.M) {
 
 // sleeper is a process that does nothing for a minute and is ready at once.
 func sleeper(dir string) *Process {
-	return &Process{Name: "sleep", Log: filepath.Join(dir, "log"), command: []string{"sleep", "60"},
-		ready: func(context.Context) error { return nil }}
+	return NewProcess("sleep", filepath.Join(dir, "log"), func(context.Context) error { return nil }, "sleep", "60")
 }
 
 func TestProcessDiesWithItsParent(t *testing.T) {

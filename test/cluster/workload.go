@@ -115,9 +115,14 @@ func (c *Cluster) WaitReady(ctx context.Context, namespace, name string, limit t
 	})
 }
 
-// endpoints counts the ready endpoints of a Service.
+// endpoints counts the ready endpoints of a Service, or where name is empty of all
+// of the namespace. It reads the API server's cache.
 func (c *Cluster) endpoints(ctx context.Context, namespace, name string) (int, error) {
-	slices, err := c.Client.DiscoveryV1().EndpointSlices(namespace).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + name})
+	options := metav1.ListOptions{ResourceVersion: "0"}
+	if name != "" {
+		options.LabelSelector = discoveryv1.LabelServiceName + "=" + name
+	}
+	slices, err := c.Client.DiscoveryV1().EndpointSlices(namespace).List(ctx, options)
 	if err != nil {
 		return 0, fmt.Errorf("list endpoint slices of %s/%s: %w", namespace, name, err)
 	}
