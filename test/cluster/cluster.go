@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -39,9 +40,13 @@ type Options struct {
 	SchedulerConfig string
 	// NoScheduler leaves the default scheduler out.
 	NoScheduler bool
+	// PodStart is how long a bound pod takes to run, PodStop how long a deleted
+	// one takes to be gone: meanwhile its endpoint is terminating. 0 is at once.
+	PodStart, PodStop time.Duration
 	// APIServerArgs and ControllerArgs are added to the command lines.
 	APIServerArgs, ControllerArgs []string
-	// Name is the cluster's folder under out/cluster; empty is the test's name.
+	// Name is the cluster's folder under out/cluster; Start makes one of the
+	// package's and the test's names where it is empty.
 	Name string
 }
 
@@ -64,11 +69,12 @@ type Cluster struct {
 
 	options    Options
 	release    controlplane.Release
-	state      string // folder with etcd's data, keys and tokens; removed by Stop
+	state      string // folder with etcd's data and the keys; removed by Stop
 	pki        pki
 	tokens     map[string]string
 	mu         sync.Mutex
 	schedulers []*Process
+	lock       *os.File // held while the cluster uses its folder
 }
 
 // Start runs a cluster for a test and stops it when the test ends. It skips the
@@ -77,7 +83,7 @@ func Start(t testing.TB, o Options) *Cluster {
 	t.Helper()
 	testenv.Require(t, testenv.ControlPlane)
 	if o.Name == "" {
-		o.Name = strings.NewReplacer("/", "-", " ", "-").Replace(t.Name())
+		o.Name = folderName(t)
 	}
 	c, err := Run(t.Context(), o)
 	if err != nil {
@@ -121,14 +127,8 @@ func (c *Cluster) prepare() error {
 		return err
 	}
 	c.Dir = filepath.Join(root, "out", "cluster", c.options.Name)
-	if err := os.RemoveAll(c.Dir); err != nil {
-		return fmt.Errorf("clear the logs of the last run: %w", err)
-	}
-	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
-		return fmt.Errorf("make the folder of logs: %w", err)
-	}
-	if c.state, err = os.MkdirTemp("", "weir-cluster-"); err != nil {
-		return fmt.Errorf("make the folder of state: %w", err)
+	if err := c.claim(); err != nil {
+		return err
 	}
 	if c.pki, err = newPKI(c.state); err != nil {
 		return err
@@ -137,6 +137,28 @@ func (c *Cluster) prepare() error {
 		return err
 	}
 	return c.plan()
+}
+
+// claim takes the cluster's folder and empties it of what the last run left.
+func (c *Cluster) claim() error {
+	err := os.MkdirAll(filepath.Dir(c.Dir), 0o755)
+	if err != nil {
+		return fmt.Errorf("make the folder of logs: %w", err)
+	}
+	if c.lock, err = os.Create(c.Dir + ".lock"); err != nil {
+		return fmt.Errorf("claim the folder of logs: %w", err)
+	}
+	if err := unix.Flock(int(c.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return fmt.Errorf("claim %s, which another cluster uses: %w", c.Dir, err)
+	}
+	if err := os.RemoveAll(c.Dir); err != nil {
+		return fmt.Errorf("clear the logs of the last run: %w", err)
+	}
+	c.state = filepath.Join(c.Dir, "state")
+	if err := os.MkdirAll(c.state, 0o700); err != nil {
+		return fmt.Errorf("make the folder of state: %w", err)
+	}
+	return nil
 }
 
 // start brings the components up, each as soon as what it needs is there.
@@ -181,6 +203,9 @@ func (c *Cluster) Stop() error {
 	if c.state != "" {
 		errs = append(errs, os.RemoveAll(c.state))
 	}
+	if c.lock != nil {
+		c.lock.Close()
+	}
 	return errors.Join(errs...)
 }
 
@@ -189,6 +214,25 @@ func (c *Cluster) Processes() []*Process {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]*Process{c.Etcd, c.APIServer, c.ControllerManager, c.Kwok}, c.schedulers...)
+}
+
+// folderName is made of the package's path and the test's name: tests of several
+// packages run at the same time.
+func folderName(t testing.TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := moduleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, err := filepath.Rel(root, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.NewReplacer("/", "-", " ", "-").Replace(path + "/" + t.Name())
 }
 
 // moduleRoot is the folder of go.mod, from the working folder upwards.

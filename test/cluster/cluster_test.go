@@ -31,7 +31,48 @@ func TestCluster(t *testing.T) {
 	t.Run("scheduler", func(t *testing.T) { secondSchedulerBinds(t, c) })
 	t.Run("restart", func(t *testing.T) { stateSurvives(t, c) })
 	t.Run("pause", func(t *testing.T) { pausedServerIsSilent(t, c) })
+	t.Run("folder", func(t *testing.T) {
+		if second, err := Run(t.Context(), Options{Name: filepath.Base(c.Dir)}); err == nil {
+			t.Error("two clusters share a folder")
+			second.Stop()
+		}
+	})
 	t.Run("stop", func(t *testing.T) { nothingIsLeft(t, c) })
+}
+
+// TestPodsTakeTheirTime shows the endpoint of a pod that is being stopped.
+func TestPodsTakeTheirTime(t *testing.T) {
+	c := Start(t, Options{Nodes: 2, PodStart: time.Second, PodStop: 2 * time.Second})
+	began := time.Now()
+	must(t, c.Create(t.Context(), Workload{Namespace: "shop", Name: "web", Replicas: 1}))
+	must(t, c.WaitReady(t.Context(), "shop", "web", limit))
+	if d := time.Since(began); d < time.Second {
+		t.Errorf("a pod runs after %s, want a second at least", d)
+	}
+	pods, err := c.Client.CoreV1().Pods("shop").List(t.Context(), metav1.ListOptions{})
+	must(t, err)
+	began = time.Now()
+	must(t, c.Client.CoreV1().Pods("shop").Delete(t.Context(), pods.Items[0].Name, metav1.DeleteOptions{}))
+	must(t, Wait(t.Context(), limit, func(ctx context.Context) error {
+		slices, err := c.Client.DiscoveryV1().EndpointSlices("shop").List(ctx, metav1.ListOptions{})
+		must(t, err)
+		for _, e := range slices.Items[0].Endpoints {
+			if e.TargetRef.Name == pods.Items[0].Name && *e.Conditions.Terminating && *e.Conditions.Serving && !*e.Conditions.Ready {
+				return nil
+			}
+		}
+		return fmt.Errorf("no terminating endpoint in %+v", slices.Items[0].Endpoints)
+	}))
+	must(t, Wait(t.Context(), limit, func(ctx context.Context) error {
+		_, err := c.Client.CoreV1().Pods("shop").Get(ctx, pods.Items[0].Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("the stopped pod is still there (%v)", err)
+	}))
+	if d := time.Since(began); d < 2*time.Second {
+		t.Errorf("a pod is gone after %s, want two seconds at least", d)
+	}
 }
 
 func workloadRuns(t *testing.T, c *Cluster) {

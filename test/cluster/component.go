@@ -51,7 +51,7 @@ func (c *Cluster) plan() error {
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o644); err != nil {
 		return fmt.Errorf("write the audit policy: %w", err)
 	}
-	stages, err := c.release.Stages()
+	stages, err := c.writeStages()
 	if err != nil {
 		return err
 	}
