@@ -12,9 +12,11 @@ import (
 	"time"
 )
 
-func example(t testing.TB) string {
+func example(t testing.TB) string { return contents(t, "testdata/cluster.yaml") }
+
+func contents(t testing.TB, path string) string {
 	t.Helper()
-	data, err := os.ReadFile("testdata/cluster.yaml")
+	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,10 +50,30 @@ func TestExampleFile(t *testing.T) {
 	}
 }
 
+func TestPlacement(t *testing.T) {
+	c, err := Load("testdata/placed.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := c.Services[0]
+	if *web.EnergyCost != 0 || *web.DeployCost != 1 || web.MinReplicas != 1 {
+		t.Errorf("costs %g and %g, minimum %d", *web.EnergyCost, *web.DeployCost, web.MinReplicas)
+	}
+	if web.MigrationMode != Enforce || web.ScalingMode != Observe {
+		t.Errorf("modes %s and %s", web.MigrationMode, web.ScalingMode)
+	}
+	if got := web.SLATasks(time.Minute); got != 2400 {
+		t.Errorf("40 tasks a second are %v in a slice of a minute", got)
+	}
+	if c.Nodes[0].Unready || !c.Nodes[1].Unready || c.Nodes[0].Requested["pods"] != 12 {
+		t.Errorf("nodes %+v", c.Nodes)
+	}
+}
+
 // Each bad file gives one line that names file, line, field, value and what is
 // allowed.
 func TestBadFiles(t *testing.T) {
-	tests := []struct{ name, old, new, want string }{
+	checkBadFiles(t, example(t), []badFile{
 		{"not YAML", "nodes:\n", "nodes: [\n", "c.yaml:"},
 		{"unknown field", "zone: a", "zona: a", `c.yaml:7: unknown field "zona"`},
 		{"unknown top field", "name: lab", "nome: lab", `c.yaml:3: unknown field "nome"`},
@@ -79,14 +101,43 @@ func TestBadFiles(t *testing.T) {
 		{"two documents", "pods:\n", "---\npods:\n", "more than one YAML document"},
 		{"metrics", "http://10.244.1.2:9102/metrics", "ftp://x", "pods[0].metrics"},
 		{"cgroup", "/sys/fs/cgroup/lab/web-b", "lab/web-b", "pods[1].cgroup"},
-	}
-	for _, tt := range tests {
+	})
+}
+
+func TestBadPlacement(t *testing.T) {
+	checkBadFiles(t, contents(t, "testdata/placed.yaml"), []badFile{
+		{"allocatable", "cpu: 3.8", "cpu: -1", "nodes[0].allocatable.cpu: -1: a finite number of at least 0"},
+		{"requested", "pods: 12", "pods: .inf", "nodes[0].requested.pods: +Inf"},
+		{"bandwidth", "pullBandwidth: 2e7", "pullBandwidth: -1", "nodes[0].pullBandwidth: -1"},
+		{"weight", "{cpu: 0.5, memory: 0.5}", "{cpu: -0.5, memory: 0.5}", "nodes[0].weights.cpu: -0.5"},
+		{"unready", "unready: true", "unready: perhaps", "c.yaml:16:"},
+		{"workload", "    workload: shop/Deployment/web\n    sla", "    workload: web\n    sla", `services[0].workload: "web": namespace/Kind/name`},
+		{"sla", "sla: 40", "sla: -40", "services[0].sla: -40"},
+		{"cost", "energyCost: 0", "energyCost: -1", "services[0].energyCost: -1"},
+		{"minimum", "maxReplicas: 10", "minReplicas: -2", "services[0].minReplicas: -2: at least 1"},
+		{"maximum", "maxReplicas: 10", "{minReplicas: 3, maxReplicas: 2}", "c.yaml:"},
+		{"maximum under minimum", "maxReplicas: 10", "minReplicas: 3\n    maxReplicas: 2", "services[0].maxReplicas: 2: at least minReplicas, 3, or 0 for no maximum"},
+		{"pod request", "podRequest: {cpu: 0.5", "podRequest: {cpu: -0.5", "services[0].podRequest.cpu: -0.5"},
+		{"migration mode", "migrationMode: enforce", "migrationMode: on", `services[0].migrationMode: "on": off, observe or enforce`},
+		{"pod workload", "    workload: shop/Deployment/web\n    request", "    workload: shop/web\n    request", `pods[0].workload: "shop/web"`},
+		{"pod's request", "    request: {cpu: 0.5", "    request: {cpu: -0.5", "pods[0].request.cpu: -0.5"},
+		{"image size", "imageBytes: 1.2e8", "imageBytes: -1", "pods[0].imageBytes: -1"},
+		{"target", "targets: [edge-2]", "targets: [edge-9]", `pods[0].targets[0]: "edge-9": a node of this file`},
+	})
+}
+
+type badFile struct{ name, old, new, want string }
+
+// checkBadFiles reads text with each fault put in.
+func checkBadFiles(t *testing.T, text string, faults []badFile) {
+	t.Helper()
+	for _, tt := range faults {
 		t.Run(tt.name, func(t *testing.T) {
-			text := strings.Replace(example(t), tt.old, tt.new, 1)
-			if text == example(t) {
+			bad := strings.Replace(text, tt.old, tt.new, 1)
+			if bad == text {
 				t.Fatalf("%q is not in the example", tt.old)
 			}
-			c, err := Parse("c.yaml", []byte(text))
+			c, err := Parse("c.yaml", []byte(bad))
 			if err == nil {
 				t.Fatal("no error")
 			}
@@ -150,6 +201,7 @@ func TestWatchKeepsWhatWasValid(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(example(f)))
+	f.Add([]byte(contents(f, "testdata/placed.yaml")))
 	f.Add([]byte("version: 1\nname: a\nnodes: [{name: a}]\n"))
 	f.Add([]byte("a: &a [*a]"))
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -62,16 +62,7 @@ func Parse(name string, data []byte) (*Cluster, error) {
 
 func (c *Cluster) setDefaults() {
 	for i := range c.Services {
-		s := &c.Services[i]
-		if s.Protocol == "" {
-			s.Protocol = TCP
-		}
-		if s.Scheduler == "" {
-			s.Scheduler = "auto"
-		}
-		if s.Mode == "" {
-			s.Mode = Enforce
-		}
+		c.Services[i].SetDefaults()
 	}
 }
 

@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net/netip"
@@ -37,9 +38,10 @@ func wrong(path string, value any, allowed string) error {
 }
 
 var (
-	nodeName    = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
-	objectName  = regexp.MustCompile(`^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/)?[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
-	serviceName = regexp.MustCompile(`^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/)?[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?(:[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?$`)
+	nodeName     = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
+	objectName   = regexp.MustCompile(`^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/)?[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
+	workloadName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[A-Za-z0-9]{1,63}/[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
+	serviceName  = regexp.MustCompile(`^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/)?[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?(:[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?$`)
 )
 
 // version is the file format that this build reads.
@@ -85,11 +87,21 @@ func (c *Cluster) validateNodes() error {
 				return wrong(fmt.Sprintf("%s.podCIDRs[%d]", at, j), p, "a network without host bits")
 			}
 		}
-		if err := validateAmounts(at+".capacity", n.Capacity); err != nil {
+		if err := validateNodeAmounts(at, n); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func validateNodeAmounts(at string, n Node) error {
+	return cmp.Or(
+		validateAmounts(at+".capacity", n.Capacity),
+		validateAmounts(at+".allocatable", n.Allocatable),
+		validateAmounts(at+".requested", n.Requested),
+		validateAmounts(at+".weights", n.Weights),
+		validateAmount(at+".pullBandwidth", n.PullBandwidth),
+	)
 }
 
 func (c *Cluster) validatePods() error {
@@ -109,7 +121,7 @@ func (c *Cluster) validatePods() error {
 		if err := validatePodAddresses(at, p, addresses); err != nil {
 			return err
 		}
-		if err := validateAmounts(at+".capacity", p.Capacity); err != nil {
+		if err := c.validatePlacement(at, p); err != nil {
 			return err
 		}
 		if p.Cgroup != "" && !filepath.IsAbs(p.Cgroup) {
@@ -120,6 +132,23 @@ func (c *Cluster) validatePods() error {
 		}
 	}
 	return nil
+}
+
+// validatePlacement checks what places a pod: what it takes and where it may be.
+func (c *Cluster) validatePlacement(at string, p Pod) error {
+	for j, target := range p.Targets {
+		if _, ok := c.Node(target); !ok {
+			return wrong(fmt.Sprintf("%s.targets[%d]", at, j), target, "a node of this file")
+		}
+	}
+	if p.Workload != "" && !workloadName.MatchString(p.Workload) {
+		return wrong(at+".workload", p.Workload, "namespace/Kind/name")
+	}
+	return cmp.Or(
+		validateAmounts(at+".capacity", p.Capacity),
+		validateAmounts(at+".request", p.Request),
+		validateAmount(at+".imageBytes", p.ImageBytes),
+	)
 }
 
 func validatePodAddresses(at string, p Pod, seen map[netip.Addr]string) error {
@@ -170,7 +199,7 @@ func (c *Cluster) validateServices() error {
 		if err := validatePlaces(at, s, places); err != nil {
 			return err
 		}
-		if err := validateAmounts(at+".costs", s.Costs); err != nil {
+		if err := cmp.Or(validateAmounts(at+".costs", s.Costs), validateScaling(at, s)); err != nil {
 			return err
 		}
 		if err := validateEndpoints(at, s, pods); err != nil {
@@ -190,10 +219,36 @@ func validateChoices(at string, s Service) error {
 	if !slices.Contains(Schedulers, s.Scheduler) {
 		return wrong(at+".scheduler", s.Scheduler, "one of "+strings.Join(Schedulers, ", "))
 	}
-	if m := []Mode{Off, Observe, Enforce}; !slices.Contains(m, s.Mode) {
-		return wrong(at+".mode", string(s.Mode), "off, observe or enforce")
+	return cmp.Or(
+		validateMode(at+".mode", s.Mode),
+		validateMode(at+".migrationMode", s.MigrationMode),
+		validateMode(at+".scalingMode", s.ScalingMode),
+	)
+}
+
+func validateMode(at string, m Mode) error {
+	if !slices.Contains(Modes, m) {
+		return wrong(at, string(m), "off, observe or enforce")
 	}
 	return nil
+}
+
+func validateScaling(at string, s Service) error {
+	if s.Workload != "" && !workloadName.MatchString(s.Workload) {
+		return wrong(at+".workload", s.Workload, "namespace/Kind/name")
+	}
+	if s.MinReplicas < 1 {
+		return wrong(at+".minReplicas", s.MinReplicas, "at least 1")
+	}
+	if s.MaxReplicas != 0 && s.MaxReplicas < s.MinReplicas {
+		return wrong(at+".maxReplicas", s.MaxReplicas, fmt.Sprintf("at least minReplicas, %d, or 0 for no maximum", s.MinReplicas))
+	}
+	return cmp.Or(
+		validateAmount(at+".sla", s.SLA),
+		validateAmount(at+".energyCost", *s.EnergyCost),
+		validateAmount(at+".deployCost", *s.DeployCost),
+		validateAmounts(at+".podRequest", s.PodRequest),
+	)
 }
 
 func validatePlaces(at string, s Service, seen map[place]string) error {
@@ -246,9 +301,16 @@ func validateAmounts(at string, amounts map[string]float64) error {
 		if resource == "" {
 			return wrong(at, resource, "a resource's name")
 		}
-		if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
-			return wrong(at+"."+resource, v, "a finite number of at least 0")
+		if err := validateAmount(at+"."+resource, v); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+func validateAmount(at string, v float64) error {
+	if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
+		return wrong(at, v, "a finite number of at least 0")
 	}
 	return nil
 }
