@@ -17,7 +17,7 @@ loadable() {
 	grep -q "^$1=y" <<<"$lines" || { grep -q "^$1=m" <<<"$lines" && modprobe -n -q "$2"; }
 }
 
-want=(redis qemu bpftool pulp) # make deps installs them
+want=(redis qemu bpftool pulp prometheus) # make deps installs them
 if [[ $EUID == 0 ]]; then
 	want+=(root)
 	if loadable CONFIG_NF_TABLES nf_tables; then want+=(nftables); fi

@@ -5,7 +5,6 @@ package testenv
 import (
 	"fmt"
 	"net"
-	"os/exec"
 	"testing"
 	"time"
 )
@@ -29,23 +28,7 @@ func RunRedis(t testing.TB, address string, args ...string) (stop func()) {
 		t.Fatal(err)
 	}
 	args = append([]string{"--bind", "127.0.0.1", "--port", port, "--dir", t.TempDir(), "--save", "", "--maxmemory-policy", "noeviction"}, args...)
-	cmd := exec.Command("redis-server", args...)
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("start redis-server: %v", err)
-	}
-	stopped := false
-	stop = func() {
-		if !stopped {
-			stopped = true
-			cmd.Process.Kill()
-			cmd.Wait()
-		}
-	}
-	t.Cleanup(stop)
-	if err := reachable(address, 10*time.Second); err != nil {
-		t.Fatal(err)
-	}
-	return stop
+	return run(t, address, "redis-server", args...)
 }
 
 // FreeAddress returns a loopback address at which nothing listens.

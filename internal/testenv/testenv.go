@@ -36,6 +36,8 @@ const (
 	Qemu     Capability = "qemu"     // qemu-system-x86_64 on PATH
 	Bpftool  Capability = "bpftool"  // bpftool on PATH
 	PuLP     Capability = "pulp"     // PuLP for the system's own Python
+	// Prometheus is prometheus and prometheus-node-exporter on PATH.
+	Prometheus Capability = "prometheus"
 	// ControlPlane is the built control plane of test/cluster.
 	ControlPlane Capability = "controlplane"
 )
@@ -73,6 +75,16 @@ var probes = map[Capability]func() bool{
 	PuLP:     func() bool { return exec.Command("/usr/bin/python3", "-c", "import pulp").Run() == nil },
 
 	ControlPlane: controlplane.Built,
+	Prometheus:   hasPrometheus,
+}
+
+func hasPrometheus() bool {
+	for _, name := range []string{"prometheus", "prometheus-node-exporter"} {
+		if _, err := exec.LookPath(name); err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 func hasIPVS() bool {
