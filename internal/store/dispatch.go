@@ -20,6 +20,11 @@ type Dispatch struct {
 	Ratios []wire.Ratios
 	Life   time.Duration
 	Plan   wire.Plan
+	// State is nil where it is not due.
+	State *wire.State
+	// Keep names services and nodes whose rows are to live for Life again as
+	// they are.
+	KeepServices, KeepNodes []string
 }
 
 // PutDispatch writes d and tells the agents. The pulse goes last, so that an
@@ -36,6 +41,12 @@ func (s *Store) PutDispatch(ctx context.Context, d *Dispatch) error {
 		rows = append(rows, row{key: s.ratiosKey(r.Node), message: r, life: d.Life})
 	}
 	pulse := wire.Pulse{Version: wire.Version, Epoch: d.Epoch, Period: d.Period, At: d.Plan.At}
+	if d.State != nil {
+		rows = append(rows, row{key: s.key("state"), message: d.State})
+	}
+	if err := s.keep(ctx, d); err != nil {
+		return err
+	}
 	rows = append(rows,
 		row{key: s.key("plan"), message: &d.Plan},
 		row{key: s.key("pulse"), message: &pulse, life: d.Life})

@@ -134,6 +134,8 @@ func FuzzDecode(f *testing.F) {
 		decoded(t, data, func(d []byte) (*Split, error) { m, err := Decode[Split](d); return &m, err })
 		decoded(t, data, func(d []byte) (*Ratios, error) { m, err := Decode[Ratios](d); return &m, err })
 		decoded(t, data, func(d []byte) (*Plan, error) { m, err := Decode[Plan](d); return &m, err })
+		decoded(t, data, func(d []byte) (*State, error) { m, err := Decode[State](d); return &m, err })
+		decoded(t, data, func(d []byte) (*Freeze, error) { m, err := Decode[Freeze](d); return &m, err })
 		decoded(t, data, func(d []byte) (*Pulse, error) { m, err := Decode[Pulse](d); return &m, err })
 	})
 }
