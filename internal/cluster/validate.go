@@ -44,12 +44,12 @@ var (
 	serviceName  = regexp.MustCompile(`^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/)?[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?(:[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?$`)
 )
 
-// version is the file format that this build reads.
-const version = 1
+// Version is the file format that this build reads.
+const Version = 1
 
 func (c *Cluster) validate() error {
-	if c.Version != version {
-		return wrong("version", c.Version, fmt.Sprintf("this build reads %d", version))
+	if c.Version != Version {
+		return wrong("version", c.Version, fmt.Sprintf("this build reads %d", Version))
 	}
 	if !nodeName.MatchString(c.Name) {
 		return wrong("name", c.Name, "lower-case letters, digits, - and .")
@@ -78,7 +78,7 @@ func (c *Cluster) validateNodes() error {
 		}
 		seen[n.Name] = true
 		for j, a := range n.Addresses {
-			if !usable(a) {
+			if !Usable(a) {
 				return wrong(fmt.Sprintf("%s.addresses[%d]", at, j), a, "a unicast address")
 			}
 		}
@@ -158,7 +158,7 @@ func validatePodAddresses(at string, p Pod, seen map[netip.Addr]string) error {
 	families := map[bool]bool{}
 	for j, a := range p.Addresses {
 		here := fmt.Sprintf("%s.addresses[%d]", at, j)
-		if !usable(a) {
+		if !Usable(a) {
 			return wrong(here, a, "a unicast address")
 		}
 		if families[a.Is4()] {
@@ -173,17 +173,17 @@ func validatePodAddresses(at string, p Pod, seen map[netip.Addr]string) error {
 	return nil
 }
 
-// place is what a virtual server is known by.
-type place struct {
-	address  netip.Addr
-	port     uint16
-	protocol Protocol
+// Place is what a virtual server is known by.
+type Place struct {
+	Address  netip.Addr
+	Port     uint16
+	Protocol Protocol
 }
 
-func (p place) String() string { return fmt.Sprintf("%s port %d/%s", p.address, p.port, p.protocol) }
+func (p Place) String() string { return fmt.Sprintf("%s port %d/%s", p.Address, p.Port, p.Protocol) }
 
 func (c *Cluster) validateServices() error {
-	names, places, pods := map[string]bool{}, map[place]string{}, c.PodsByName()
+	names, places, pods := map[string]bool{}, map[Place]string{}, c.PodsByName()
 	for i, s := range c.Services {
 		at := fmt.Sprintf("services[%d]", i)
 		if !serviceName.MatchString(s.Name) {
@@ -251,16 +251,16 @@ func validateScaling(at string, s Service) error {
 	)
 }
 
-func validatePlaces(at string, s Service, seen map[place]string) error {
+func validatePlaces(at string, s Service, seen map[Place]string) error {
 	if len(s.Addresses) == 0 {
 		return wrong(at+".addresses", none{}, "at least one address")
 	}
 	for j, a := range s.Addresses {
 		here := fmt.Sprintf("%s.addresses[%d]", at, j)
-		if !usable(a) {
+		if !Usable(a) {
 			return wrong(here, a, "a unicast address")
 		}
-		key := place{a, s.Port, s.Protocol}
+		key := Place{a, s.Port, s.Protocol}
 		if other, taken := seen[key]; taken {
 			return wrong(here, key, "an address and port that no other service has; "+other+" has them")
 		}
@@ -315,7 +315,7 @@ func validateAmount(at string, v float64) error {
 	return nil
 }
 
-// usable says whether a node or a pod can be reached at a.
-func usable(a netip.Addr) bool {
+// Usable says whether a node or a pod can be reached at a.
+func Usable(a netip.Addr) bool {
 	return a.IsValid() && !a.Is4In6() && a.Zone() == "" && !a.IsUnspecified() && !a.IsLoopback() && !a.IsMulticast() && !a.IsLinkLocalUnicast()
 }
