@@ -3,7 +3,7 @@
 package kube
 
 import (
-	"fmt"
+	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
@@ -44,19 +44,15 @@ func (b *builder) readEndpoints() {
 	}
 }
 
-// missing counts the endpoints of a Service that are left out, by reason.
-type missing struct {
-	podless, unknown int
-	firstPodless     string
-	firstUnknown     string
-}
+// missing holds the first endpoint of a Service that is left out, by reason.
+type missing struct{ podless, unknown string }
 
-func (l *missing) tell(problem func(field, value, allowed string)) {
-	if l.podless > 0 {
-		problem("endpoints", l.firstPodless, fmt.Sprintf("an endpoint with a pod behind it; %d have none and get no task", l.podless))
+func (l missing) tell(problem func(field, value, allowed string)) {
+	if l.podless != "" {
+		problem("endpoints", l.podless, "endpoints with pods behind them: the others get no task")
 	}
-	if l.unknown > 0 {
-		problem("endpoints", l.firstUnknown, fmt.Sprintf("a pod that runs on a known node; %d are not known and get no task", l.unknown))
+	if l.unknown != "" {
+		problem("endpoints", l.unknown, "pods that run on known nodes: the others get no task")
 	}
 }
 
@@ -71,27 +67,18 @@ func (b *builder) readSlice(m *managed, s *discoveryv1.EndpointSlice, lost *miss
 			continue
 		}
 		if e.TargetRef == nil || e.TargetRef.Kind != "Pod" {
-			lost.podless++
-			lost.firstPodless = first(lost.firstPodless, strings.Join(e.Addresses, ", "))
+			lost.podless = cmp.Or(lost.podless, strings.Join(e.Addresses, ", "))
 			continue
 		}
 		name := s.Namespace + "/" + e.TargetRef.Name
 		i := b.instanceAt(name, e)
 		if i == nil {
-			lost.unknown++
-			lost.firstUnknown = first(lost.firstUnknown, name)
+			lost.unknown = cmp.Or(lost.unknown, name)
 			continue
 		}
 		m.take(i)
 		m.serve(i, s.Ports, terminating(e) && !m.object.Spec.PublishNotReadyAddresses)
 	}
-}
-
-func first(before, now string) string {
-	if before != "" {
-		return before
-	}
-	return now
 }
 
 // ready and terminating read an endpoint's conditions with their defaults.

@@ -12,12 +12,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 )
 
 // Watch is one kind of objects to keep.
@@ -77,7 +79,6 @@ func newStream(config *rest.Config, shared *http.Client, w Watch, changed func()
 	if err := s.informer.SetTransform(of.trim); err != nil {
 		return nil, err
 	}
-	// What the reflector would log is told by Degraded.
 	if err := s.informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}); err != nil {
 		return nil, err
 	}
@@ -156,6 +157,8 @@ func (f *Feed) Run(ctx context.Context, spread time.Duration) {
 		case <-time.After(rand.N(spread)):
 		}
 	}
+	// What the reflectors would log is told by Degraded.
+	ctx = klog.NewContext(ctx, logr.Discard())
 	var running sync.WaitGroup
 	for _, s := range f.streams {
 		running.Go(func() { s.informer.RunWithContext(ctx) })

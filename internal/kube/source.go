@@ -21,9 +21,12 @@ type SourceOptions struct {
 	Settle, AtMost time.Duration
 	// Spread is the longest wait, by chance, before the first list.
 	Spread time.Duration
-	// Built is called with each new cluster and the objects that it was built
-	// of, on the goroutine of Run. It may change the cluster.
-	Built func(*cluster.Cluster, *Objects)
+	// Built is called with each new cluster, the objects that it was built of
+	// and the time that it took, on the goroutine of Run and before the cluster
+	// is seen. It may change the cluster.
+	Built func(c *cluster.Cluster, of *Objects, took time.Duration)
+	// Changed is called when the new cluster is in force; nil: nobody asks.
+	Changed func(*cluster.Cluster)
 }
 
 // Source gives the cluster of the moment.
@@ -69,12 +72,20 @@ func (s *Source) Run(ctx context.Context) error {
 		if !s.await(ctx) {
 			return nil
 		}
-		objects := s.feed.Objects()
-		c := Build(objects, s.options.Settings)
-		if s.options.Built != nil {
-			s.options.Built(c, objects)
-		}
-		s.current.Store(c)
+		s.build()
+	}
+}
+
+func (s *Source) build() {
+	began := time.Now()
+	objects := s.feed.Objects()
+	c := Build(objects, s.options.Settings)
+	if s.options.Built != nil {
+		s.options.Built(c, objects, time.Since(began))
+	}
+	s.current.Store(c)
+	if s.options.Changed != nil {
+		s.options.Changed(c)
 	}
 }
 
