@@ -3,11 +3,12 @@
 package kube
 
 import (
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/edgeweir/weir/internal/cluster"
 )
@@ -129,31 +130,21 @@ func setCost(to **float64, v string) bool {
 func positive(v float64) bool { return v > 0 }
 func natural(v float64) bool  { return v >= 0 }
 
-// quantity is a number as Kubernetes writes quantities. Its own parser takes
-// exponents of any size, and a long time for them.
-var quantity = regexp.MustCompile(`^([0-9]{1,20}(?:\.[0-9]{0,20})?|\.[0-9]{1,20})(?:[eE]([+-]?[0-9]{1,2})|([numkMGTPE]|[KMGTPE]i))?$`)
-
-var suffixes = map[string]float64{
-	"": 1, "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,
-	"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "Pi": 1 << 50, "Ei": 1 << 60,
-}
+// quantity is what of Kubernetes' quantities is read: its parser takes exponents of
+// any size, and a long time for them.
+var quantity = regexp.MustCompile(`^([0-9]{1,20}(\.[0-9]{0,20})?|\.[0-9]{1,20})([eE][+-]?[0-9]{1,2}|[numkMGTPE]|[KMGTPE]i)?$`)
 
 // largest is more than any amount that makes sense.
 const largest = 1e21
 
 func setAmount(to *float64, text string, allowed func(float64) bool) bool {
-	m := quantity.FindStringSubmatch(text)
-	if m == nil {
+	if !quantity.MatchString(text) {
 		return false
 	}
-	number := m[1]
-	if m[2] != "" {
-		number += "e" + m[2]
-	}
-	v, err := strconv.ParseFloat(number, 64)
+	q, err := resource.ParseQuantity(text)
 	if err != nil {
 		return false
 	}
-	v *= suffixes[m[3]]
-	return !math.IsNaN(v) && v <= largest && allowed(v) && setTo(to, v)
+	v := q.AsApproximateFloat64()
+	return v <= largest && allowed(v) && setTo(to, v)
 }

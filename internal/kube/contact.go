@@ -19,6 +19,7 @@ type contact struct {
 	now  func() time.Time
 
 	mu      sync.Mutex
+	open    int       // answers that are still being read, an open watch above all
 	last    time.Time // of the last good byte
 	failing time.Time // since when, zero: not
 	reason  string
@@ -42,6 +43,7 @@ func (c *contact) RoundTrip(r *http.Request) (*http.Response, error) {
 		c.fail(response.StatusCode, response.Status)
 	default:
 		c.good()
+		c.opened(1)
 		response.Body = &heard{ReadCloser: response.Body, contact: c}
 	}
 	return response, err
@@ -51,6 +53,13 @@ func (c *contact) RoundTrip(r *http.Request) (*http.Response, error) {
 type heard struct {
 	io.ReadCloser
 	contact *contact
+	closed  sync.Once
+}
+
+// Close ends the reading.
+func (h *heard) Close() error {
+	h.closed.Do(func() { h.contact.opened(-1) })
+	return h.ReadCloser.Close()
 }
 
 func (h *heard) Read(p []byte) (int, error) {
@@ -65,6 +74,12 @@ func (c *contact) good() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last, c.failing, c.reason, c.code = c.now(), time.Time{}, "", 0
+}
+
+func (c *contact) opened(by int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open += by
 }
 
 func (c *contact) fail(code int, reason string) {
@@ -88,6 +103,9 @@ func (c *contact) lost() (time.Duration, string) {
 	switch {
 	case !c.failing.IsZero():
 		return now.Sub(since), c.reason
+	case !c.last.IsZero() && c.open == 0 && now.Sub(c.last) > grace:
+		// The library waits for up to half a minute before it asks again.
+		return now.Sub(c.last), "the watch has ended"
 	case !c.last.IsZero() && now.Sub(c.last) > quiet:
 		return now.Sub(c.last), "the watch is silent"
 	default:
