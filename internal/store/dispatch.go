@@ -141,22 +141,7 @@ func (v *View) readRatios(key string, values map[string]string, node string, ser
 }
 
 // Plan returns the optimizer's last plan, or nil when there is none.
-func (s *Store) Plan(ctx context.Context) (*wire.Plan, error) {
-	key := s.key("plan")
-	values, err := s.get(ctx, []string{key})
-	if err != nil {
-		return nil, err
-	}
-	value, ok := values[key]
-	if !ok {
-		return nil, nil
-	}
-	p, err := decode[wire.Plan](key, value, func(*wire.Plan) error { return nil })
-	if err != nil {
-		return nil, err
-	}
-	return &p, nil
-}
+func (s *Store) Plan(ctx context.Context) (*wire.Plan, error) { return read[wire.Plan](ctx, s, "plan") }
 
 // Notices returns a channel that gets a value when the optimizer has published;
 // several notices may fold into one. The channel is closed when ctx ends.

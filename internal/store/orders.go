@@ -71,18 +71,5 @@ func (s *Store) Ask(ctx context.Context, while time.Duration) error {
 
 // State returns the optimizer's last state, or nil when there is none.
 func (s *Store) State(ctx context.Context) (*wire.State, error) {
-	key := s.key("state")
-	values, err := s.get(ctx, []string{key})
-	if err != nil {
-		return nil, err
-	}
-	value, ok := values[key]
-	if !ok {
-		return nil, nil
-	}
-	state, err := decode[wire.State](key, value, func(*wire.State) error { return nil })
-	if err != nil {
-		return nil, err
-	}
-	return &state, nil
+	return read[wire.State](ctx, s, "state")
 }

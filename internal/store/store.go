@@ -111,6 +111,27 @@ func decode[M any, P interface {
 	return m, nil
 }
 
+// read returns the value of one key, or nil when there is none.
+func read[M any, P interface {
+	*M
+	wire.Message
+}](ctx context.Context, s *Store, name string) (*M, error) {
+	key := s.key(name)
+	values, err := s.get(ctx, []string{key})
+	if err != nil {
+		return nil, err
+	}
+	value, ok := values[key]
+	if !ok {
+		return nil, nil
+	}
+	m, err := decode[M, P](key, value, func(*M) error { return nil })
+	if err != nil {
+		return nil, err
+	}
+	return &m, nil
+}
+
 // meant refuses a value that was written for something else: a copied key, or
 // two names that make the same key.
 func meant(field, got, want string) error {
