@@ -30,7 +30,7 @@ deps: ## install what a Debian 12 or 13 machine lacks, as root; asks first
 .PHONY: build
 build: ## compile all binaries into bin/
 	@echo "build: bin/ at $(VERSION); the first build also fetches the Go modules"
-	@CGO_ENABLED=0 $(GO_BUILD) -o bin/ ./cmd/nodeagent ./cmd/weirctl
+	@CGO_ENABLED=0 $(GO_BUILD) -o bin/ ./cmd/nodeagent ./cmd/weirctl ./cmd/extender
 	@$(GO_BUILD) -o bin/ ./cmd/optimizer
 	@CGO_ENABLED=0 $(GO_BUILD) -o bin/ ./test/lab/cmd/lab ./test/lab/cmd/vmrun
 
@@ -108,6 +108,12 @@ bench: ## Go benchmarks
 .PHONY: bench-models
 bench-models: deps ## the models beside PuLP with CBC, a greedy balancer and first fit; results in out/bench
 	@go run ./test/bench/models --out out/bench && cat out/bench/models.md
+
+.PHONY: bench-extender
+bench-extender: cluster-build ## the extender's calls, and what it costs the scheduler; results in out/bench
+	@mkdir -p out/bench; rm -f out/bench/extender.json
+	@WEIR_BENCH_OUT=$(CURDIR)/out/bench/extender.json go test ./extender -run '^$$' -bench Call -benchtime 5000x
+	@WEIR_BENCH_OUT=$(CURDIR)/out/bench/extender.json go test ./extender/placement -run '^$$' -bench Scheduling -benchtime 1x -timeout 20m
 
 .PHONY: bench-cluster
 bench-cluster: build cluster-build ## the optimizer on a control plane of 500 nodes and 5,000 pods; results in out/bench

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -113,7 +112,7 @@ func BenchmarkCall(b *testing.B) {
 		results["hanging/claim"] = measure(b, r.handler(), same(left[0]))
 	})
 	resume()
-	writeResults(b, "handler", results)
+	testenv.Record(b, "handler", results)
 }
 
 func measure(b *testing.B, h http.Handler, next func() []byte) map[string]float64 {
@@ -136,28 +135,4 @@ func measure(b *testing.B, h http.Handler, next func() []byte) map[string]float6
 	got := map[string]float64{"calls": float64(len(took)), "p50Millis": at(0.5), "p99Millis": at(0.99), "maxMillis": at(1)}
 	b.ReportMetric(got["p99Millis"], "p99-ms")
 	return got
-}
-
-// writeResults puts results into the file of WEIR_BENCH_OUT, beside what other
-// benchmarks have put there.
-func writeResults(b *testing.B, name string, results any) {
-	b.Helper()
-	path := os.Getenv("WEIR_BENCH_OUT")
-	if path == "" {
-		return
-	}
-	all := map[string]any{}
-	if data, err := os.ReadFile(path); err == nil {
-		if err := json.Unmarshal(data, &all); err != nil {
-			b.Fatalf("%s: %v", path, err)
-		}
-	}
-	all[name] = results
-	data, err := json.MarshalIndent(all, "", "  ")
-	if err == nil {
-		err = os.WriteFile(path, append(data, '\n'), 0o644)
-	}
-	if err != nil {
-		b.Fatal(err)
-	}
 }

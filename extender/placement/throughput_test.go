@@ -6,10 +6,8 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +18,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/edgeweir/weir/internal/testenv"
 )
 
 // BenchmarkScheduling measures how many pods a second the scheduler binds without
@@ -49,7 +49,7 @@ func BenchmarkScheduling(b *testing.B) {
 		results["ratio of "+k.name] = ratio
 		b.ReportMetric(ratio, strings.ReplaceAll(k.name, " ", "-")+"-ratio")
 	}
-	record(b, "scheduling", results)
+	testenv.Record(b, "scheduling", results)
 }
 
 // bindRate lets a scheduler of config bind pods that are there already, and
@@ -119,30 +119,6 @@ func (w *world) pend(b *testing.B, namespace string, pods int) {
 		})
 	}
 	if err := group.Wait(); err != nil {
-		b.Fatal(err)
-	}
-}
-
-// record puts results into the file of WEIR_BENCH_OUT, beside what other
-// benchmarks have put there.
-func record(b *testing.B, name string, results any) {
-	b.Helper()
-	path := os.Getenv("WEIR_BENCH_OUT")
-	if path == "" {
-		return
-	}
-	all := map[string]any{}
-	if data, err := os.ReadFile(path); err == nil {
-		if err := json.Unmarshal(data, &all); err != nil {
-			b.Fatalf("%s: %v", path, err)
-		}
-	}
-	all[name] = results
-	data, err := json.MarshalIndent(all, "", "  ")
-	if err == nil {
-		err = os.WriteFile(path, append(data, '\n'), 0o644)
-	}
-	if err != nil {
 		b.Fatal(err)
 	}
 }
