@@ -172,6 +172,3 @@ func (r Requests) Count(key func(Request) string) map[string]int {
 
 // ByCall is a key for Count: "verb resource".
 func ByCall(q Request) string { return q.Verb + " " + q.Resource }
-
-// ByUser is a key for Count.
-func ByUser(q Request) string { return q.User }

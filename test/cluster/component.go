@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -204,7 +205,7 @@ func freePorts(n int) ([]string, error) {
 			return nil, fmt.Errorf("find a free port: %w", err)
 		}
 		defer l.Close() // all at the end, so that they differ
-		_, ports[i], _ = net.SplitHostPort(l.Addr().String())
+		ports[i] = strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 	}
 	return ports, nil
 }

@@ -10,7 +10,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -135,21 +134,4 @@ func (c *Cluster) endpoints(ctx context.Context, namespace, name string) (int, e
 		}
 	}
 	return ready, nil
-}
-
-// Delete deletes the namespace with all in it and waits until it is gone.
-func (c *Cluster) Delete(ctx context.Context, namespace string) error {
-	if err := c.Client.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{}); err != nil {
-		return fmt.Errorf("delete namespace %s: %w", namespace, err)
-	}
-	return Wait(ctx, time.Minute, func(ctx context.Context) error {
-		_, err := c.Client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-			return nil
-		case err != nil:
-			return err
-		}
-		return fmt.Errorf("namespace %s is still there", namespace)
-	})
 }

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/edgeweir/weir/internal/kube"
 	"github.com/edgeweir/weir/test/cluster"
 )
 
@@ -86,7 +87,7 @@ func run(ctx context.Context, p plan) (err error) {
 
 // declare gives every service what the models ask for.
 func declare(_ int, w *cluster.Workload) {
-	w.Annotations = map[string]string{"edgeweir.io/sla-tasks-per-pod": "20", "edgeweir.io/cost-cpu": "0.004"}
+	w.Annotations = map[string]string{kube.Prefix + "sla": "4", kube.Prefix + "cost.cpu": "20m"}
 }
 
 func say(format string, args ...any) { fmt.Printf("bench-cluster: "+format+"\n", args...) }

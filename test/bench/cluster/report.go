@@ -133,7 +133,9 @@ func (b *bed) finish(r *report) error {
 	if err != nil {
 		return err
 	}
-	r.RedisMemory, _ = strconv.ParseInt(info["used_memory"], 10, 64)
+	if r.RedisMemory, err = strconv.ParseInt(info["used_memory"], 10, 64); err != nil {
+		return fmt.Errorf("redis INFO: used_memory: %w", err)
+	}
 	r.judge()
 	return nil
 }
